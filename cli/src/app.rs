@@ -9,12 +9,12 @@ use crate::{
     shortage::ShortageReporter, supervise::signals::Signals, wait_report::report_connecting,
 };
 
-/// The time that a shutdown waits for nodes that have not confirmed an unlock. The keys on the other
-/// nodes end by the ttl.
+/// The time that a shutdown waits for the last nodes to confirm an unlock, after a quorum has confirmed. On nodes
+/// that do not confirm, the key ends by its ttl.
 const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The time that the process waits for the whole shutdown, if no quorum confirms an unlock. The
-/// lease then ends by its ttl.
+/// The time limit of the whole shutdown, which otherwise waits longer if no quorum confirms an unlock. After this
+/// time, the lease ends by its ttl.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The context of a command.
@@ -30,7 +30,7 @@ impl App {
         Self { output: Output::new(general.json), general, messages }
     }
 
-    /// Returns the settings of the quorum, and reports variables without effect.
+    /// Returns the settings of the quorum, and reports the environment variables that a file overrides.
     ///
     /// # Errors
     ///
@@ -57,8 +57,8 @@ impl App {
         self.with_quorum_of(settings, settings.builder(), work).await
     }
 
-    /// Does the same as [`with_quorum`](Self::with_quorum), with a builder that differs from the
-    /// configuration.
+    /// Does the same as [`with_quorum`](Self::with_quorum), with a builder that may differ from the settings, such as
+    /// a read-only builder.
     ///
     /// # Errors
     ///
@@ -74,8 +74,8 @@ impl App {
     }
 
     /// Does the same as [`with_quorum_of`](Self::with_quorum_of), for work that handles signals. The
-    /// signals are registered before the first wait. If a signal to end arrives while the quorum
-    /// connects, the connection is given up, which leaves no key on a node.
+    /// signals are registered before the quorum connects. If a signal demands the end of the process while the
+    /// quorum connects, the command ends at once. No key is left on a node, because nothing was locked yet.
     ///
     /// # Errors
     ///
@@ -116,7 +116,10 @@ impl App {
         work: impl AsyncFnOnce(&Quorum) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let result = work(&quorum).await;
-        #[expect(clippy::disallowed_methods, reason = "no lease depends on it, and a suspend may prolong it")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "no lease depends on this time limit, and a suspended machine may prolong it"
+        )]
         let shutdown =
             tokio::time::timeout(SHUTDOWN_TIMEOUT, quorum.shutdown_within(CONFIRMATION_TIMEOUT)).await;
         match shutdown {

@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the complete description, for manual pages and completions.
+    /// Returns clap's description of all commands and options, for manual pages and completions.
     pub(crate) fn described() -> clap::Command {
         read_environment(Self::command(), &|_| None)
     }
@@ -39,7 +39,7 @@ impl Arguments {
     ///
     /// # Errors
     ///
-    /// The first argument that cannot be understood, or the requested help.
+    /// The first invalid argument, or the requested help.
     pub(crate) fn of_this_process() -> Result<Self, clap::Error> {
         let command = read_environment(Self::command(), &|name| std::env::var_os(name));
         let mut command = hide_shared_options(command);
@@ -49,8 +49,8 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Removes the options that come from a variable and are also settings. The settings read the variable, too, and
-    /// know whether a file overrides the variable.
+    /// Removes the values of settings that come from an environment variable. [`Settings`](crate::settings::Settings)
+    /// reads these variables itself, because a file that the command line names overrides them.
     fn leave_variables_to_settings(&mut self, matches: &ArgMatches) {
         let is_of_variable = |matches: &ArgMatches, id: &str| {
             matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::EnvVariable)
@@ -60,7 +60,8 @@ impl Arguments {
         if is_of_variable(matches, "label") {
             *label = None;
         }
-        // `reconfigure` applies the variables to files of its own.
+        // Without `--config`, no file overrides the variables, so they may stay. `reconfigure`, which refuses
+        // `--config`, applies them to its own files.
         if is_file_named {
             for (id, path) in [("ca", ca), ("cert", cert), ("key", key)] {
                 if is_of_variable(matches, id) {
@@ -77,8 +78,7 @@ impl Arguments {
     }
 }
 
-/// Replaces the shared options in the help of each command by one line. The help of the whole has
-/// them.
+/// Replaces the shared options in the help of each command by one line. `redquorum help` lists these options.
 fn hide_shared_options(command: clap::Command) -> clap::Command {
     let shared: Vec<Arg> = command
         .get_arguments()

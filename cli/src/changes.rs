@@ -5,23 +5,23 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
-/// The fields that differ between any two results, so that a difference is no change.
+/// The fields whose values differ in every inspection. A difference in these fields is no change.
 const VOLATILE_FIELDS: [&str; 2] = ["remaining_ms", "latency_ms"];
 
-/// The results of the last inspection, for comparison with the next.
+/// The results of the last inspection, for a comparison with the next inspection.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     previous: Vec<Value>,
 }
 
 impl Changes {
-    /// Returns the results that are new, or differ from the last inspection, and records all of them.
-    /// Differences of the remaining time and of the latency do not count.
+    /// Returns the results that are new or have changed since the last inspection, and records all results for the
+    /// next comparison. Differences of the remaining time and of the latency do not count.
     ///
     /// # Errors
     ///
     /// [`Exit::Internal`](crate::exit::Exit::Internal) if a result cannot be serialized as JSON.
-    pub(crate) fn of<'a, T: Serialize>(&mut self, now: &'a [T]) -> Result<Vec<&'a T>, Failure> {
+    pub(crate) fn update<'a, T: Serialize>(&mut self, now: &'a [T]) -> Result<Vec<&'a T>, Failure> {
         let values: Result<Vec<Value>, _> = now.iter().map(serde_json::to_value).collect();
         let values = values.map_err(|error| Failure::internal("write a result as JSON", error))?;
         let stable: Vec<Value> = values.into_iter().map(without_volatile).collect();
@@ -32,8 +32,8 @@ impl Changes {
     }
 }
 
-/// Removes the volatile fields, and the digits from the texts of nodes, such as the rest of a
-/// quarantine.
+/// Removes the volatile fields, and the digits from the texts of nodes. These texts contain volatile numbers, such as
+/// the remaining time of a quarantine.
 fn without_volatile(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().map(without_volatile).collect(),
@@ -63,10 +63,10 @@ mod tests {
         let mut changes = Changes::default();
         let view = |owner: &str| json!({"resource": "job", "owner": owner, "nodes": [{"counter": 1}]});
         let (first, second) = (view("a:1"), view("b:2"));
-        assert_eq!(changes.of(&[first.clone(), first.clone()]).unwrap().len(), 2);
-        assert!(changes.of(&[first.clone(), first.clone()]).unwrap().is_empty());
-        assert_eq!(changes.of(&[first.clone(), second.clone()]).unwrap(), [&second]);
-        assert!(changes.of(&[first, second]).unwrap().is_empty());
+        assert_eq!(changes.update(&[first.clone(), first.clone()]).unwrap().len(), 2);
+        assert!(changes.update(&[first.clone(), first.clone()]).unwrap().is_empty());
+        assert_eq!(changes.update(&[first.clone(), second.clone()]).unwrap(), [&second]);
+        assert!(changes.update(&[first, second]).unwrap().is_empty());
     }
 
     #[test]
@@ -77,8 +77,8 @@ mod tests {
             let node = json!({"counter": counter, "latency_ms": time, "abstains": abstains});
             [json!({"remaining_ms": time, "nodes": [node]})]
         };
-        assert_eq!(changes.of(&view(9.5, 1)).unwrap().len(), 1);
-        assert!(changes.of(&view(8.25, 1)).unwrap().is_empty());
-        assert_eq!(changes.of(&view(8.0, 2)).unwrap().len(), 1);
+        assert_eq!(changes.update(&view(9.5, 1)).unwrap().len(), 1);
+        assert!(changes.update(&view(8.25, 1)).unwrap().is_empty());
+        assert_eq!(changes.update(&view(8.0, 2)).unwrap().len(), 1);
     }
 }

@@ -1,4 +1,5 @@
-//! Plain connections to single nodes, for commands that do not go through a quorum.
+//! Plain connections to single nodes, for work without a client of the quorum, such as the checks of `doctor` and the
+//! reports while no quorum can be connected.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -13,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::stopwatch;
 
-/// A connection to a node that is not part of a quorum's client.
+/// A plain connection to a node, which does not register with the node as a client of the quorum does.
 pub(crate) struct NodeConnection {
     connection: MultiplexedConnection,
     pushes: mpsc::UnboundedReceiver<PushInfo>,
@@ -25,7 +26,7 @@ pub(crate) struct NodeConnection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Disconnected {
     pub(crate) reason: String,
-    /// The error of connecting; `None` if an answer timed out, or the connection broke later.
+    /// The error of the connection attempt; `None` if the connection broke later, or an answer timed out.
     pub(crate) error: Option<NodeError>,
 }
 
@@ -60,7 +61,7 @@ impl NodeConnection {
     ///
     /// # Errors
     ///
-    /// A broken connection, which answers no further command.
+    /// A connection that broke, or an answer that timed out.
     pub(crate) async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<Reply<T>, Disconnected> {
         let answer = stopwatch::within(self.timeout, command.query_async(&mut self.connection)).await;
         reply(self.timeout, answer)
@@ -93,8 +94,8 @@ fn reply<T>(timeout: Duration, answer: Option<Result<T, RedisError>>) -> Result<
     }
 }
 
-/// Returns the server's own text of an error, without the quoted arguments of an unknown command, which may be a
-/// whole script.
+/// Returns the error text that the server sent. The quoted arguments of an unknown command are removed, because an
+/// argument may be a whole script.
 fn server_text(error: &RedisError) -> String {
     let text = match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
@@ -103,7 +104,7 @@ fn server_text(error: &RedisError) -> String {
     text.split(", with args beginning with").next().unwrap_or(&text).to_owned()
 }
 
-/// Returns the machines of a node's address, or none if they are unknown.
+/// Returns the IP addresses of a node's machines. The list is empty if the addresses are unknown.
 pub(crate) async fn hosts(node: &NodeConnector, timeout: Duration) -> Vec<IpAddr> {
     match node.host() {
         None => Vec::new(),

@@ -6,8 +6,8 @@ pub(crate) fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
-/// Returns a number of all nodes with a verb: `1 of 3 nodes votes`, `0 of 1 node votes`, `2 of 3
-/// nodes vote`.
+/// Returns a part of the nodes with a verb in the right form: `1 of 3 nodes votes`, `0 of 1 node votes`,
+/// `2 of 3 nodes vote`.
 pub(crate) fn some_of(some: usize, nodes: usize, verb: &str) -> String {
     let ending = if some == 1 || nodes == 1 { "s" } else { "" };
     format!("{some} of {} {verb}{ending}", counted(nodes, "node"))

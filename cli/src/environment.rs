@@ -1,4 +1,7 @@
-//! Environment variables of options: `REDQUORUM_TTL` is `--ttl`.
+//! The environment variables of options, such as `REDQUORUM_TTL` for `--ttl`.
+//!
+//! `arguments` adds the variables to the options, and `supervise` removes variables from the environment of the
+//! command that `run` or `elect` starts.
 
 use std::ffi::{OsStr, OsString};
 
@@ -6,21 +9,20 @@ use clap::{Arg, ArgAction, Command, CommandFactory, builder::BoolishValueParser}
 
 use crate::arguments::Arguments;
 
-/// The variables that `run` and `elect` set for their command. No option reads these variables,
-/// because a nested redquorum would take the variables of the outer lock for its own options.
+/// The variables that `run` and `elect` set for their command. No option may read these variables. Otherwise a
+/// redquorum inside this command would read the variables of the outer lock as its own options.
 const SET_FOR_COMMANDS: [&str; 4] =
     ["REDQUORUM_RESOURCE", "REDQUORUM_FENCING_TOKEN", "REDQUORUM_SLOT", "REDQUORUM_TERM"];
 
-/// Options of a command whose variable is also a setting of the quorum, which every program with this
-/// library reads.
+/// The variables of single commands' options that are also settings of the quorum. Every program with this library
+/// reads these settings, so the command under the lock inherits the variables.
 const SETTINGS_THAT_ARE_OPTIONS: [&str; 1] = ["REDQUORUM_TTL"];
 
-/// Returns the variables that `run` and `elect` remove for their command: the variables of the lock of
-/// an outer redquorum, and the variables of options of a single call.
+/// Returns the variables that `run` and `elect` remove from the environment of their command: the variables that an
+/// outer `run` or `elect` has set, and the variables of options of a single call, such as `REDQUORUM_WAIT`.
 ///
-/// A nested redquorum would obey options of a single call, such as `REDQUORUM_WAIT`. The command
-/// inherits the variables of the quorum and of the output, because these are the same for all
-/// calls.
+/// Otherwise a redquorum inside this command would obey them. The command inherits the variables of the quorum and
+/// of the output, because these are the same for all calls.
 pub(crate) fn removed_for_commands() -> Vec<String> {
     let command = Arguments::command();
     let options = command.get_subcommands().flat_map(Command::get_arguments);
@@ -33,20 +35,20 @@ pub(crate) fn removed_for_commands() -> Vec<String> {
 const WITHOUT_VARIABLE: [&str; 11] = [
     "help",
     "version",
-    // The settings read REDQUORUM_NODES and REDQUORUM_CONFIG, as every program with this library can.
+    // Settings of every program with this library. The library reads REDQUORUM_NODES and REDQUORUM_CONFIG.
     "nodes",
     "config",
     // A user has to confirm these for each call.
     "yes",
     "give_up",
     "admit_new_nodes",
-    // A nested redquorum would inherit the command of the outer redquorum.
+    // `-c`: a user chooses the command for each call.
     "text",
-    // REDQUORUM_SLOT tells a command its own slot.
+    // REDQUORUM_SLOT has the slot of the command that `run` started.
     "slot",
-    // As with the slot, a user names the lock of a semaphore for each call.
+    // As with the slot, a user chooses this lock of a semaphore for each call.
     "multi_permit",
-    // `inspect --watch`: REDQUORUM_WATCH is the option `--watch` of `doctor`.
+    // `inspect --watch`: REDQUORUM_WATCH belongs to `doctor --watch`.
     "interval",
 ];
 
@@ -61,8 +63,8 @@ fn variable(long: &str) -> String {
     format!("REDQUORUM_{}", long.to_uppercase().replace('-', "_"))
 }
 
-/// Lets options that the command line lacks come from the environment. An empty variable counts as
-/// unset, and so does a flag's variable with a value such as `no`.
+/// Adds the environment variables to the options of a command. Options on the command line override the variables. An
+/// empty variable counts as unset, and so does the variable of a flag with a value such as `no`.
 pub(crate) fn read_environment(command: Command, environment: &impl Fn(&str) -> Option<OsString>) -> Command {
     let command = command.mut_args(|option| {
         let is_flag = matches!(option.get_action(), ArgAction::SetTrue);
@@ -83,7 +85,7 @@ fn is_unset(value: &OsStr, is_flag: bool) -> bool {
     value.is_empty() || (is_flag && is_denial())
 }
 
-/// Returns the variable that gave an option this value. The option is named as in clap's errors:
+/// Returns the environment variable that an option has this value from. The option is named as in clap's errors:
 /// `--ttl <DURATION>`.
 pub(crate) fn origin(
     option: &str,

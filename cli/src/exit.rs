@@ -1,25 +1,24 @@
-//! Exit statuses.
+//! The exit statuses, and the part of the help that lists them.
 
 use std::process::ExitCode;
 
 /// The outcome of a call, with an exit status.
 ///
-/// The statuses are from `sysexits.h` if it has a fitting status, and larger numbers otherwise.
-/// The exit status of a command that redquorum ran is passed on unchanged, so it may equal any of
-/// these numbers.
+/// A status is from `sysexits.h` if that file has a fitting status. Otherwise the status is a larger number.
+/// `run` and `elect` end with the exit status of their command, which may equal any of these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Success.
     Success,
-    /// The exit status of the command that redquorum ran.
+    /// The exit status of the command that `run` or `elect` ran.
     Command(u8),
-    /// The signal that ended the command, or redquorum while it waited.
+    /// The signal that ended this command, or redquorum itself.
     Signal(u8),
     /// Arguments that are invalid or contradict each other.
     Usage,
     /// Fewer answering nodes than a quorum.
     NoQuorum,
-    /// A fault of redquorum, or of the operating system in a way that no other status has.
+    /// A fault of redquorum, or a fault of the operating system without a status of its own.
     Internal,
     /// A thread or a process that the operating system refused to start.
     System,
@@ -37,7 +36,7 @@ pub(crate) enum Exit {
     NoLeader,
     /// A failure that the doctor found, or a warning with `--strict`.
     Unsound,
-    /// A question that the user answered with no, or a holder that changed meanwhile.
+    /// A question that the user answered with no, or a holder that changed before the answer.
     Declined,
     /// A command that cannot be executed.
     NotExecutable,
@@ -86,7 +85,7 @@ impl Exit {
         }
     }
 
-    /// Returns the way in which a command ended, as a clause.
+    /// Returns a clause about the end of a command: "the command ended with exit status 4".
     pub(crate) fn end_of_command(self) -> String {
         match self {
             Self::Signal(signal) => format!("the command was ended by signal {signal}"),
@@ -123,7 +122,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Returns the end of the help: every exit status and its meaning.
+/// Returns the last part of the help: every exit status and its meaning.
 pub(crate) fn help() -> String {
     let mut help = String::from("Exit status:\n");
     for (exit, meaning) in Exit::TABLE {
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_of_a_command_equals_the_code_of_a_shell() {
+    fn a_command_and_a_signal_have_the_codes_that_a_shell_returns() {
         assert_eq!(Exit::Command(7).code(), 7);
         assert_eq!(Exit::Signal(15).code(), 143);
     }

@@ -11,7 +11,7 @@ use redquorum::error::{AdminError, ConfigError, Error, LeaseLost, NoQuorum, Node
 
 use crate::exit::Exit;
 
-/// The evidence about a node that answered.
+/// The evidence about a node that answered. `partial_view` replaces this text by the holder on the node.
 pub(crate) const ANSWERS: &str = "answers";
 
 /// The failure of a command: the message, and the exit status of the process.
@@ -19,7 +19,7 @@ pub(crate) const ANSWERS: &str = "answers";
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
-    /// The evidence, with a line for each node or lock.
+    /// The evidence: a line for each node or lock.
     pub(crate) evidence: Vec<String>,
 }
 
@@ -48,12 +48,12 @@ impl Failure {
         Self::new(Exit::Usage, message)
     }
 
-    /// Returns a failure for an act of the system, such as "start a process".
+    /// Returns the failure of an act, such as "register signals".
     pub(crate) fn internal(act: &str, error: impl fmt::Display) -> Self {
         Self::new(Exit::Internal, format!("cannot {act}: {error}"))
     }
 
-    /// Returns a failure for a thread or a process that the system does not start, such as "a thread for messages".
+    /// Returns the failure of a start that the system refused. `thing` is what was to be started, such as "a process".
     pub(crate) fn not_started(thing: &str, error: &io::Error) -> Self {
         let remedy = "raise the limits of processes, threads and open files (`ulimit -u`, `ulimit -n`, `pids.max`), or \
                       free memory";
@@ -92,7 +92,7 @@ impl From<NoQuorum> for Failure {
         let starts = replies.iter().filter_map(|(node, _)| text.find(&format!("; {node}: ")));
         let message = starts.min().and_then(|start| text.get(..start)).unwrap_or(&text);
         let evidence = replies.iter().filter_map(|(node, reply)| {
-            // A node that answered has not voted, unless the call asked for votes.
+            // `Done` only means that the node answered, because some calls ask for no vote.
             let text = match reply {
                 NodeReply::NotAsked => return None,
                 NodeReply::Pending => "was not waited for".to_owned(),
@@ -141,7 +141,7 @@ impl From<ConfigError> for Failure {
     }
 }
 
-/// Whether a file can be read. If so, an error about the file is about its content.
+/// Whether a file can be read. A file error without a line number is about the content if the file can be read.
 fn is_readable(path: &Path) -> bool {
     File::open(path).and_then(|mut file| file.read(&mut [0])).is_ok()
 }

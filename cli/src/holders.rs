@@ -1,4 +1,4 @@
-//! The leases that a lock call waited for without success.
+//! The holders that the error of `run` names if other clients held the lock until the end of the wait.
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
@@ -13,9 +13,10 @@ const MAX_INSPECTED: usize = 64;
 /// The largest number of resources whose holders are named.
 const MAX_NAMED: usize = 4;
 
-/// Inspects the resources of a lock. For one resource, returns the holder, or without a holder by a quorum, the
-/// answer of each node; for several, a line for each of the first held resources. Resources without answers from a
-/// quorum are left out.
+/// Inspects the resources of a lock, and returns a line for each of the first held resources. A resource without
+/// answers from a quorum is left out.
+///
+/// If the lock has one resource, and no quorum names its holder, returns the answer of each node instead.
 pub(crate) async fn of_lock(quorum: &Quorum, names: &[OsString]) -> Vec<String> {
     let inspected = names.iter().take(MAX_INSPECTED).map(async |name| {
         let name = name.as_bytes();

@@ -1,4 +1,5 @@
-//! The holder of a resource, as text and as JSON.
+//! The result of an inspection of one resource, as text and as JSON. `inspect` and `force-unlock` print this view,
+//! `list` adds fields to its JSON, and errors quote its conclusion.
 
 use std::{borrow::Cow, fmt};
 
@@ -15,23 +16,23 @@ use crate::{
     table::{table, width, wrapped},
 };
 
-/// The holder of a resource: each node's answer, and the quorum's conclusion.
+/// An inspected resource: each node's answer, and the quorum's conclusion.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LockView {
-    /// The resource; `None` if it is not UTF-8.
+    /// The resource, or the semaphore of a slot; `None` if this name is not UTF-8.
     resource: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_hex: Option<String>,
     /// The bytes of the resource.
     #[serde(skip)]
     bytes: Vec<u8>,
-    /// The slot, if the resource is a semaphore.
+    /// The slot, if this is the view of a slot of a semaphore.
     #[serde(skip_serializing_if = "Option::is_none")]
     slot: Option<usize>,
     /// Whether the lock is the multi-permit lock of the semaphore.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     multi_permit: bool,
-    /// The resource in texts.
+    /// The name of the lock in texts, such as `slot 2 of gpu`.
     #[serde(skip)]
     name: String,
     state: ShownState,
@@ -39,7 +40,7 @@ pub(crate) struct LockView {
     needed: usize,
     #[serde(flatten)]
     holder: Option<Holder>,
-    /// The known readers.
+    /// The readers that a quorum names, if readers share the resource.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     readers: Vec<String>,
     nodes: Vec<NodeLockView>,
@@ -55,6 +56,7 @@ enum ShownState {
     Unclear,
 }
 
+/// The holder of a resource, by a quorum or on one node.
 #[derive(Clone, Debug, Serialize)]
 struct Holder {
     /// The lease id; `None` for a key of another program.
@@ -67,13 +69,14 @@ struct Holder {
     remaining_ms: Option<f64>,
 }
 
+/// The answer of one node.
 #[derive(Clone, Debug, Serialize)]
 struct NodeLockView {
     node: String,
     state: NodeState,
     #[serde(flatten)]
     holder: Option<Holder>,
-    /// Whether readers share the resource. The owner then stands for all of them.
+    /// Whether readers share the resource. In this case, one lease id on the node stands for all readers.
     #[serde(skip)]
     is_shared: bool,
     counter: Option<u64>,
@@ -85,6 +88,7 @@ struct NodeLockView {
     abstains: Option<String>,
 }
 
+/// The state of the resource on one node; unknown without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum NodeState {
@@ -153,8 +157,8 @@ impl LockView {
         self.nodes.iter().map(NodeLockView::answer).collect()
     }
 
-    /// Whether the earlier view `shown` shows every holder of this view, by the quorum and on
-    /// each node. A resource that was unlocked meanwhile has no holder, so the result is true.
+    /// Whether each holder of this view, by the quorum and on each node, is also in the earlier view `shown`. The
+    /// result is true if the resource was unlocked meanwhile, because this view then has no holder.
     pub(crate) fn has_no_other_holder_than(&self, shown: &Self) -> bool {
         let owner = |holder: &Holder| holder.owner.clone();
         let is_shown_on_a_node = |now: &NodeLockView| {
@@ -169,8 +173,8 @@ impl LockView {
         is_shown_by_quorum && self.nodes.iter().all(is_shown_on_a_node)
     }
 
-    /// Returns a row for each node, the errors and abstentions of nodes, and the conclusion: for a
-    /// terminal of this width, or as whole lines.
+    /// Returns a row for each node, the errors and abstentions of nodes, and the conclusion. The lines are fitted to a
+    /// terminal of this width, or left whole without a width.
     pub(crate) fn shown(&self, width: Option<u16>) -> String {
         let mut table = table(&["node", "owner", "holds", "remaining", "counter", "latency"], width);
         let mut notes = Vec::new();
@@ -213,11 +217,11 @@ impl LockView {
             (ShownState::Held | ShownState::Shared, None) => format!("{resource} is held"),
             (ShownState::Free, _) if held == 0 => format!("{resource} is free"),
             (ShownState::Free, _) => format!(
-                "{resource} is free: {held} of {nodes} nodes have a holder, but no {needed} the same one"
+                "{resource} is free: {held} of {nodes} nodes have a holder, but no holder has {needed} nodes"
             ),
             (ShownState::Unclear, _) => format!(
-                "{resource} is unclear: it depends on nodes that did not answer, or may have lost a vote, \
-                 so do not assume that it is free"
+                "{resource} is unclear: the state depends on nodes that did not answer, or may have lost a vote, \
+                 so do not assume that the lock is free"
             ),
         }
     }
@@ -323,7 +327,7 @@ impl fmt::Display for LockView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = width();
         f.write_str(&self.shown(width))?;
-        // The advice is for people on a terminal. For programs, the last line is the conclusion.
+        // Only a terminal shows the advice. Programs can rely on the conclusion as the last line.
         match self.force_unlock_advice(width).filter(|_| width.is_some()) {
             Some(advice) => write!(f, "\n{advice}"),
             None => Ok(()),
@@ -331,7 +335,8 @@ impl fmt::Display for LockView {
     }
 }
 
-/// Shortens an owner or a label for a row of a terminal, so that owners stay distinguishable.
+/// Shortens an owner for a row of a terminal. The beginning and the number at the end stay, so that owners stay
+/// distinguishable.
 pub(crate) fn short(owner: &str) -> Cow<'_, str> {
     const WHOLE: usize = 16;
     const BEGINNING: usize = 8;

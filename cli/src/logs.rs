@@ -1,4 +1,4 @@
-//! The logs of the library, for `-v`.
+//! The logs of the library, for `-v` and `RUST_LOG`.
 
 use std::io::IsTerminal;
 
@@ -6,8 +6,8 @@ use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 use crate::messages::Messages;
 
-/// Starts to write logs to standard error: errors, warnings and notices with one `-v`, more with each
-/// further one. Without `-v`, `RUST_LOG` decides.
+/// Starts to write logs to standard error. One `-v` selects events up to the level INFO, `-vv` up to DEBUG, and more
+/// up to TRACE. Without `-v`, `RUST_LOG` decides.
 pub(crate) fn start(verbose: u8, messages: &Messages) {
     let Some(filter) = filter(verbose, std::env::var(EnvFilter::DEFAULT_ENV).ok(), messages) else { return };
     let messages = messages.clone();
@@ -18,7 +18,7 @@ pub(crate) fn start(verbose: u8, messages: &Messages) {
         .init();
 }
 
-/// Returns the filter of the logs, or `None` if there are to be none.
+/// Returns the filter of the logs; `None` without `-v` and a valid `RUST_LOG`.
 fn filter(verbose: u8, variable: Option<String>, messages: &Messages) -> Option<EnvFilter> {
     let level = match verbose {
         0 => {

@@ -46,7 +46,6 @@ mod locked;
 mod logs;
 mod messages;
 mod name;
-
 mod output;
 mod partial_view;
 mod settings;
@@ -94,16 +93,16 @@ fn report_result(is_json: bool, work: impl FnOnce(&Messages) -> Result<Exit, Fai
     exit.into()
 }
 
-/// Runs the command on one thread. A command mostly waits, and the kernel kills a child when the
-/// *thread* that started the child ends, so that thread must be the main one.
+/// Runs the command on the main thread only. The kernel kills the child of `run` or `elect` when the *thread* that
+/// started the child ends, so that thread has to live as long as the process.
 fn perform(command: Command, app: &App) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::not_started("the runtime", &error))?;
     runtime.block_on(command.perform(app))
 }
 
-/// Adds the advice that clap does not have. Only `--` separates the command to run from the names,
-/// and a value may come from the environment.
+/// Adds tips to an error of clap: the `--` before the command to run, the option that replaces an option of another
+/// tool, and the environment variable that an invalid value comes from.
 fn with_advice(mut error: clap::Error) -> clap::Error {
     let lacks_command = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) => missing.iter().any(|argument| argument.contains("<COMMAND>")),
@@ -116,18 +115,19 @@ fn with_advice(mut error: clap::Error) -> clap::Error {
     }
     if error.kind() == ErrorKind::UnknownArgument
         && let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg)
-        && let Some(tip) = option_of_other_tools(given)
+        && let Some(tip) = tip_for_option_of_other_tool(given)
     {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     if error.kind() == ErrorKind::ValueValidation
-        && matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(option)) if option.starts_with("--permits"))
+        && let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg)
+        && option.starts_with("--permits")
     {
         let tip = "`-n COUNT` runs up to COUNT commands at a time; `--wait 0` makes one attempt for a lock";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
-    let of_value = [ContextKind::InvalidArg, ContextKind::InvalidValue].map(|kind| error.get(kind));
-    if let [Some(ContextValue::String(option)), Some(ContextValue::String(value))] = of_value
+    let option_and_value = [ContextKind::InvalidArg, ContextKind::InvalidValue].map(|kind| error.get(kind));
+    if let [Some(ContextValue::String(option)), Some(ContextValue::String(value))] = option_and_value
         && let Some(variable) = environment::origin(option, value, |name| std::env::var_os(name))
     {
         let tip = format!("the value comes from the environment variable {variable}: correct or unset it");
@@ -136,8 +136,8 @@ fn with_advice(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Returns the option for what an option of another tool (`consul lock`, `flock`) does.
-fn option_of_other_tools(option: &str) -> Option<&'static str> {
+/// Returns a tip that names the option with the effect of an option of another tool (`consul lock`, `flock`).
+fn tip_for_option_of_other_tool(option: &str) -> Option<&'static str> {
     match option.split('=').next()? {
         "--timeout" => Some("`--wait DURATION` limits the wait for the lock"),
         "--nonblock" | "--try" => Some("`--wait 0` makes one attempt"),

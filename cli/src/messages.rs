@@ -1,4 +1,4 @@
-//! Standard error: errors, notices and logs.
+//! Standard error: errors, notices and logs, written by a separate thread.
 //!
 //! ```text
 //!   notice, failure, logs ──► queue of MAX_PENDING ──► writing thread ──► standard error
@@ -23,27 +23,27 @@ use serde::Serialize;
 
 use crate::{failure::Failure, waiting};
 
-/// The number of messages that may wait for a stopped terminal, or for a reader that does not read.
-/// Further messages are dropped.
+/// The number of messages that may wait while a terminal or a pipe accepts no output. Further messages are dropped.
 const MAX_PENDING: usize = 1024;
 
-/// The time that a flush waits for the messages before it.
+/// The longest time that a flush waits until earlier messages are written.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Standard error, written by a thread of its own.
+/// The handle of standard error, which a separate thread writes to.
 ///
-/// The task that renews a lease must not write to a terminal itself, because a terminal can block a
-/// write without limit. The command under the lock would then run past the end of validity.
+/// The task that supervises a command must not write to a terminal itself, because a terminal can block a write without
+/// limit. Meanwhile the command could run past the end of validity.
 #[derive(Clone, Debug)]
 pub(crate) struct Messages {
     is_json: bool,
     lines: SyncSender<Message>,
     /// The animated lines below the messages.
     bars: MultiProgress,
-    /// Whether messages are kept off the terminal.
+    /// Whether messages are kept instead of written, because `top` draws on the terminal.
     is_suppressed: Arc<AtomicBool>,
 }
 
+/// A message to the writing thread.
 #[derive(Debug)]
 enum Message {
     Text(Vec<u8>),
@@ -51,7 +51,7 @@ enum Message {
     Flush(SyncSender<()>),
 }
 
-/// A message in the form of `--json`.
+/// An error or a notice in the form of `--json`.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum JsonMessage<'a> {
@@ -77,7 +77,7 @@ impl Messages {
         Ok(Self { is_json, lines, bars, is_suppressed })
     }
 
-    /// Writes the failure of a process that could not start the writing thread.
+    /// Writes the failure to start the writing thread, from the calling thread.
     pub(crate) fn write_failure_to_start(failure: &Failure, is_json: bool) {
         let mut line = failure_line(failure, is_json).into_bytes();
         line.push(b'\n');
@@ -120,7 +120,8 @@ impl Messages {
 
     fn write_line(&self, mut line: Vec<u8>) {
         line.push(b'\n');
-        // If the queue is full, there is no reader, and the lease matters more than the message.
+        // A full queue means that standard error accepts no output. The message is dropped, because a wait could
+        // delay the supervision of the command.
         self.lines.try_send(Message::Text(line)).ok();
     }
 
@@ -159,6 +160,7 @@ impl Write for Messages {
     }
 }
 
+/// Writes messages until the last [`Messages`] is dropped.
 fn write_all(pending: &Receiver<Message>, bars: &MultiProgress, is_suppressed: &AtomicBool) {
     // While the command has the terminal, this process is in the background. A terminal with
     // `tostop` answers a write of a background process with SIGTTOU. The signal would stop this
@@ -177,11 +179,11 @@ fn write_all(pending: &Receiver<Message>, bars: &MultiProgress, is_suppressed: &
             Message::Flush(mark) => Some(mark),
         };
         if is_suppressed.load(Ordering::Relaxed) {
-            // The newest messages describe the present state best.
+            // Of too many messages, the newest are kept, because they describe the present state.
             kept.drain(..kept.len().saturating_sub(MAX_PENDING));
         } else {
             for text in kept.drain(..) {
-                // A closed standard error has no reader, so errors are ignored.
+                // An error of standard error cannot be reported anywhere.
                 bars.suspend(|| drop(anstream::stderr().write_all(&text)));
             }
         }

@@ -23,8 +23,8 @@ pub(crate) fn text_or_hex(name: &[u8]) -> (Option<String>, Option<String>) {
 
 /// Returns a name quoted as the last argument of a command, to be typed or copied into a shell.
 ///
-/// Printable names are quoted for any shell. Other names take the `$'...'` of bash, zsh and ksh,
-/// because a terminal may execute control characters, and other shells have no escapes for them.
+/// Printable names are quoted for any shell. Other names are quoted as `$'...'` for bash, zsh and ksh, because a
+/// terminal may execute control characters. Other shells have no escapes for these characters.
 pub(crate) fn shell_argument(name: &[u8]) -> String {
     let prints = |char: char| matches!(char, '\'' | '"' | '\\') || char.escape_debug().len() == 1;
     let text = str::from_utf8(name).ok().filter(|text| text.chars().all(prints));

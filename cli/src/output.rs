@@ -22,7 +22,7 @@ impl Output {
     ///
     /// # Errors
     ///
-    /// As [`Failure::output`], which tells a closed pipe from other errors.
+    /// As [`Failure::output`], which distinguishes a closed pipe from other errors.
     pub(crate) fn print<R: Display + Serialize>(&self, result: &R) -> Result<(), Failure> {
         let line = if self.is_json {
             let json = serde_json::to_string(result);
@@ -35,9 +35,9 @@ impl Output {
     }
 }
 
-/// Escapes the characters of a JSON text that do not print. Such characters occur in strings
-/// only, so the escaped JSON has the same meaning. Programs that write keys choose some of these
-/// strings, and a terminal would execute control characters.
+/// Escapes the characters of a JSON text that do not print, because a terminal would execute control characters. Other
+/// clients choose some of the strings, such as labels. Unprintable characters occur in strings only, so the
+/// escaped JSON has the same value.
 fn printable(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for letter in json.chars() {

@@ -1,4 +1,4 @@
-//! The holder of a lock on single nodes, for errors without a quorum.
+//! The holder of a lock on each node that answers, for the error of `inspect` without a quorum.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -15,11 +15,11 @@ use crate::{
 /// The time limit of each answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The field of a lock that readers share.
+/// The field that stands for the readers in the key of a shared lock.
 const READERS: &[u8] = b"redquorum:shared";
 
-/// Returns the failure with the holder on each node that answers. Plain connections are used, because a client of the
-/// quorum does not work without a quorum.
+/// Returns the failure with the holder on each node that answers as evidence. The nodes are asked on plain connections,
+/// because a client of the quorum cannot inspect without a quorum.
 pub(crate) async fn with_holders(failure: Failure, nodes: &[NodeConnector], resource: &[u8]) -> Failure {
     let evidence = failure.evidence.into_iter().map(async |evidence| {
         let address = evidence.strip_suffix(ANSWERS).and_then(|rest| rest.strip_suffix(": "));

@@ -1,4 +1,4 @@
-//! The settings of a quorum: from the command line, the environment and a file.
+//! The settings of a quorum, merged from the command line, the environment and a file.
 
 use std::{ffi::OsString, path::Path, time::Duration};
 
@@ -11,17 +11,19 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{arguments::General, exit::Exit, failure::Failure};
 
-/// The smallest connect timeout, which is also the library's. A command with a quorum timeout of zero
-/// connects, too.
+/// The smallest connect timeout of a command. A shorter quorum timeout or wait, such as 0, would leave no time to
+/// connect.
 const MIN_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The settings of a quorum. The command line overrides the environment. A file that the command line names overrides
-/// the environment, too, and the environment overrides a file that a variable names.
+/// The settings of a quorum.
+///
+/// The command line has precedence, followed by a file that the command line names, the environment, and a file that
+/// the environment names.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     builder: QuorumBuilder,
     pub(crate) effective: EffectiveSettings,
-    /// A notice about variables without effect, because a file overrides them.
+    /// A notice about the environment variables that the file of `--config` overrides.
     pub(crate) notice: Option<String>,
 }
 
@@ -53,9 +55,9 @@ impl Settings {
 
     /// Reads one file, without the nodes and settings of the command line and the environment.
     ///
-    /// Certificates are an exception: `--ca`, `--cert` and `--key` (or their variables) apply to a
-    /// file without a table `[tls]`. A file with this table, even an empty one, is final, because each
-    /// of two quorums may have its own certificates.
+    /// Certificates are an exception: `--ca`, `--cert` and `--key` (or their variables) apply to a file without a table
+    /// `[tls]`. If a file has this table, even an empty table, the options do not apply, because each of two quorums
+    /// may have its own certificates.
     ///
     /// # Errors
     ///
@@ -73,7 +75,7 @@ impl Settings {
         Ok(Self { effective: effective(&builder)?, builder, notice: None })
     }
 
-    /// Returns a builder, to connect or to initialise the quorum.
+    /// Returns a builder with these settings.
     pub(crate) fn builder(&self) -> QuorumBuilder {
         self.builder.clone()
     }
@@ -96,8 +98,8 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Whether a file has a table `[tls]`. An unreadable file counts as one without: the library reads
-/// the file next and reports the error.
+/// Whether a file has a table `[tls]`. Returns false for an unreadable or invalid file, because the library reads the
+/// file afterwards and reports the error.
 fn has_tls(path: &Path) -> bool {
     #[derive(Deserialize)]
     struct File {
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_and_its_file_override_the_environment() {
+    fn options_and_a_file_they_name_override_the_environment() {
         let variables = [("REDQUORUM_NODES", "redis://b"), ("REDQUORUM_CONFIG", "/nowhere")];
         let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/redquorum.toml");
         let urls = ["redis://a", "redis://b", "redis://c"];

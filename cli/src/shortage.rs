@@ -1,4 +1,5 @@
-//! A shortage of votes: the missing nodes, and the reasons. Pure.
+//! A shortage of votes: the nodes that do not vote, and the reasons. Pure. `wait_report` reports shortages while a
+//! command connects or waits for a lock.
 
 use std::{
     fmt,
@@ -13,12 +14,12 @@ use redquorum::{
 
 use crate::counted::some_of;
 
-/// Too few votes for any lock.
+/// A state in which too few nodes vote for any lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shortage {
     nodes: usize,
     needed: usize,
-    /// The verb for the nodes that are not missing: "vote" or "answer".
+    /// The verb of the report for the nodes that are not missing: "vote" or "answer".
     verb: &'static str,
     missing: Vec<MissingNode>,
 }
@@ -31,8 +32,10 @@ struct MissingNode {
     text: String,
 }
 
-/// The reason why a node does not vote. Only a change of the reason is reported again, so the rest of a
-/// quarantine and the error of a silent node are no part of the reason.
+/// The reason why a node does not vote.
+///
+/// Each change of a reason is reported. Therefore the remaining time of a quarantine and the error of a silent node
+/// are no part of the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     Silent,
@@ -84,7 +87,7 @@ impl Shortage {
     }
 
     /// Whether the same nodes are missing for the same reasons.
-    fn is_like(&self, other: &Self) -> bool {
+    fn has_same_reasons_as(&self, other: &Self) -> bool {
         let reasons = |of: &Self| -> Vec<(String, Reason)> {
             of.missing.iter().map(|missing| (missing.node.clone(), missing.reason)).collect()
         };
@@ -135,19 +138,21 @@ impl fmt::Display for Shortage {
         for MissingNode { node, text, .. } in missing {
             write!(f, "; {node}: {text}")?;
         }
-        // Every node is in quarantine in a new quorum, and after a power cut or a flush of all nodes.
+        // All nodes can be in quarantine in a new quorum, or after a restart or flush of all nodes. Only in a new
+        // quorum is `init` safe.
         if missing.len() == *nodes && missing.iter().all(|missing| missing.reason == Reason::Quarantined) {
             write!(
                 f,
-                "; `redquorum init` makes them vote at once, but only if no client has ever locked here; after a \
-                 restart or a flush, wait"
+                "; `redquorum init` makes the nodes vote at once, but use it only if no client has ever locked here; \
+                 after a restart or a flush, wait"
             )?;
         }
         Ok(())
     }
 }
 
-/// Reports a shortage once, again after each change of nodes or reasons, and the end once.
+/// The reporter of a shortage: one message at the beginning, one after each change of the missing nodes or their
+/// reasons, and one at the end.
 #[derive(Debug, Default)]
 pub(crate) struct ShortageReporter {
     reported: Option<Shortage>,
@@ -158,7 +163,7 @@ impl ShortageReporter {
     pub(crate) fn report(&mut self, present: Option<Shortage>) -> Option<String> {
         let message = match (&self.reported, &present) {
             (None, None) => None,
-            (Some(reported), Some(present)) if reported.is_like(present) => None,
+            (Some(reported), Some(present)) if reported.has_same_reasons_as(present) => None,
             (_, Some(present)) => Some(present.to_string()),
             (Some(reported), None) => {
                 Some(format!("there is a quorum again: enough nodes {}", reported.verb))
@@ -207,7 +212,7 @@ mod tests {
         assert_eq!(
             reporter.report(shortage(&later)),
             None,
-            "a shorter time or another kind of silence is no change"
+            "a shorter time or another error of a silent node is no change"
         );
         let more = [silent(&NodeError::Unresponsive), quarantined("b:2", 7000), quarantined("c:3", 9000)];
         assert!(reporter.report(shortage(&more)).unwrap().starts_with("no quorum: 2 of 5"));

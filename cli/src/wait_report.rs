@@ -1,4 +1,5 @@
-//! Reports during a wait: the holder of the lock, and a missing quorum.
+//! The reports during a wait: the holder of the lock, and a shortage of votes. `run` and `elect` report on the wait for
+//! a lock, and `app` and `init` on the wait for connections.
 
 use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
@@ -16,13 +17,13 @@ use crate::{
     name,
     shortage::{Shortage, ShortageReporter},
     stopwatch,
-    waiting::Waiting,
+    waiting::WaitLine,
 };
 
-/// The time before the first inspection. Most locks are acquired sooner and need none.
+/// The time before the first inspection. Most locks are acquired sooner, and need no inspection.
 const FIRST_INSPECTION: Duration = Duration::from_millis(100);
 
-/// The time before the first report of a shortage, which spares short waits.
+/// The time before the first report of a shortage. Shorter waits have no report.
 const FIRST_REPORT: Duration = Duration::from_secs(1);
 
 /// The interval of later inspections.
@@ -31,12 +32,12 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// The time limit of an answer on a plain connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Reports on a wait for as long as this is polled.
+/// Reports on the wait for a lock, until the future is dropped.
 ///
-/// The holder of the first held name goes to the line of the wait and to the log, if `shows_holder`.
-/// A shortage of votes is a notice. Inspections do not disturb the lock call.
+/// With `shows_holder`, the holder of the first held name is shown in the line of the wait and logged. A
+/// shortage of votes is a notice. The inspections do not affect the lock call.
 pub(crate) async fn report_wait(
-    waiting: &Waiting,
+    waiting: &WaitLine,
     quorum: &Quorum,
     names: &[OsString],
     shows_holder: bool,
@@ -45,20 +46,20 @@ pub(crate) async fn report_wait(
     let mut reporter = ShortageReporter::default();
     let mut holder = None;
     stopwatch::pause(FIRST_INSPECTION).await;
-    let first = inspect(waiting, quorum, names, shows_holder, &mut holder);
+    let first = report_holder(waiting, quorum, names, shows_holder, &mut holder);
     let (mut shortage, ()) = tokio::join!(first, stopwatch::pause(FIRST_REPORT - FIRST_INSPECTION));
     loop {
         if let Some(message) = reporter.report(shortage) {
             messages.notice(&message);
         }
         stopwatch::pause(INTERVAL).await;
-        shortage = inspect(waiting, quorum, names, shows_holder, &mut holder).await;
+        shortage = report_holder(waiting, quorum, names, shows_holder, &mut holder).await;
     }
 }
 
-/// Reports the holder of the first held name, and returns the shortage, if there is one.
-async fn inspect(
-    waiting: &Waiting,
+/// Inspects the names, reports the holder of the first held name, and returns the shortage, if there is one.
+async fn report_holder(
+    waiting: &WaitLine,
     quorum: &Quorum,
     names: &[OsString],
     shows_holder: bool,
@@ -83,7 +84,7 @@ async fn inspect(
     None
 }
 
-/// Returns the holder, or the number of readers, if known.
+/// Returns the holder, or the number of readers; `None` if no quorum names a holder.
 fn holder_of(found: &Inspection) -> Option<String> {
     match found.state() {
         LockState::Shared => Some(counted(found.holds() as usize, "reader")),
@@ -91,9 +92,10 @@ fn holder_of(found: &Inspection) -> Option<String> {
     }
 }
 
-/// Reports the nodes that cannot be connected, if too few remain for a quorum, for as long as this is
-/// polled. The caller reports the end of the shortage, because the connecting client detects the end
-/// first. Without a client, the nodes are probed with short connections.
+/// Reports the nodes that cannot be connected, if too few nodes remain for a quorum, until the future is dropped.
+///
+/// The client is not connected yet, so the nodes are tried with short plain connections. The caller reports the end of
+/// the shortage, because the client that connects detects the end first.
 pub(crate) async fn report_connecting(
     nodes: &[NodeConnector],
     needed: usize,

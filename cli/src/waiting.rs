@@ -1,4 +1,4 @@
-//! The line on a terminal that shows a wait.
+//! The animated line that shows a wait on a terminal, below the messages of `messages`.
 
 use std::{
     io::{self, IsTerminal, stderr},
@@ -11,18 +11,18 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use crate::messages::Messages;
 
-/// A line on standard error with the reason of a wait, removed when this is dropped. Without a
-/// terminal there is no line.
+/// An animated line on standard error with the reason of a wait. Dropping the handle removes the line. If standard
+/// error is no terminal, there is no line.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitLine {
     bar: ProgressBar,
 }
 
 /// The interval of the animation.
 const TICK: Duration = Duration::from_millis(120);
 
-impl Waiting {
-    /// Shows the line, and writes messages above the line. With `--json` there is no line.
+impl WaitLine {
+    /// Shows the line below the messages. With `--json` there is no line.
     pub(crate) fn show(messages: &Messages, message: String) -> Self {
         let hidden = || Self { bar: ProgressBar::hidden() };
         let Some(bars) = messages.bars() else { return hidden() };
@@ -41,9 +41,9 @@ impl Waiting {
     }
 }
 
-/// Moves the animation until the line is removed. If the system refuses the thread, the line stands still. The ticker of
-/// indicatif panics then.
-#[expect(clippy::disallowed_methods, reason = "a thread of its own, which blocks no task")]
+/// Animates the line from a new thread until the line is removed. If the system refuses the thread, the line is not
+/// animated. The steady tick of indicatif is not used, because it panics in this case.
+#[expect(clippy::disallowed_methods, reason = "only the thread of the animation sleeps")]
 fn animate(bar: &ProgressBar) {
     bar.tick();
     let bar = bar.downgrade();
@@ -65,36 +65,38 @@ pub(crate) fn is_terminal() -> bool {
     stderr().is_terminal()
 }
 
-impl Drop for Waiting {
+impl Drop for WaitLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// Returns the target of animated lines: standard error, or no target if that is no terminal that
-/// supports them.
+/// Returns the target of animated lines: standard error, or a hidden target if standard error is no terminal that
+/// supports animated lines.
 pub(crate) fn draw_target() -> ProgressDrawTarget {
     let usual = ProgressDrawTarget::stderr();
     if usual.is_hidden() {
         return usual;
     }
-    ProgressDrawTarget::term_like(Box::new(Margin(Term::buffered_stderr())))
+    ProgressDrawTarget::term_like(Box::new(TerminalWithMargin(Term::buffered_stderr())))
 }
 
-/// A terminal that reports fewer columns than it has. An animated line is filled with blanks to the
-/// last reported column, and the terminal echoes Ctrl-C behind them. Without room, the echo would go
-/// to the next line, which is never cleared. Errors of a closed terminal are ignored.
+/// The terminal of animated lines, with fewer reported columns than the terminal has.
+///
+/// An animated line is filled with blanks up to the last reported column, and a typed Ctrl-C is echoed as `^C` behind
+/// the blanks. Without a margin, the echo would be in the next line, which is never cleared. Errors of a closed
+/// terminal are ignored.
 #[derive(Debug)]
-struct Margin(Term);
+struct TerminalWithMargin(Term);
 
-impl Margin {
-    /// The columns for `^C`, with one for the cursor.
-    const COLUMNS: u16 = 4;
+impl TerminalWithMargin {
+    /// The columns of the margin: enough for `^C` and the cursor.
+    const MARGIN: u16 = 4;
 }
 
-impl TermLike for Margin {
+impl TermLike for TerminalWithMargin {
     fn width(&self) -> u16 {
-        self.0.size().1.saturating_sub(Self::COLUMNS).max(1)
+        self.0.size().1.saturating_sub(Self::MARGIN).max(1)
     }
 
     fn height(&self) -> u16 {

@@ -1,4 +1,4 @@
-//! The command to run under a lease, on the command line.
+//! The arguments of `run` and `elect` for the command to run under the lease.
 
 use std::ffi::OsString;
 

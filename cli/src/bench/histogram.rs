@@ -10,7 +10,7 @@ use crate::{
     failure::Failure,
 };
 
-/// The largest recorded latency; longer ones count as this one.
+/// The largest recorded latency. A longer latency is recorded as this latency.
 const MAX_LATENCY: Duration = Duration::from_secs(600);
 
 /// A histogram of latencies, to three significant figures.

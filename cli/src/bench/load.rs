@@ -1,4 +1,4 @@
-//! The load: tasks that lock and unlock.
+//! The load of a benchmark: tasks that lock and unlock, and their measurements.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::{sync::watch, task::JoinSet};
 use super::{histogram::LatencyHistogram, residue::Residue};
 use crate::{failure::Failure, stopwatch};
 
-/// The pause of a task after a failure, which prevents a busy loop on nodes that refuse.
+/// The pause of a task after a failure. The pause prevents a busy loop if nodes refuse at once.
 const FAILURE_PAUSE: Duration = Duration::from_millis(10);
 
 /// The measurements of the tasks.
@@ -28,7 +28,7 @@ impl Load {
     ///
     /// # Errors
     ///
-    /// A histogram or task that fails. Failed lock calls are counted.
+    /// A histogram or a task that fails. Failed calls of locks are counted instead.
     pub(crate) async fn run(
         quorum: &Quorum,
         resources: &[String],
@@ -60,8 +60,8 @@ impl Load {
         self.lock.add(&other.lock)?;
         self.unlock.add(&other.unlock)?;
         self.residue.add(other.residue);
-        for (what, count) in other.failures {
-            *self.failures.entry(what).or_default() += count;
+        for (kind, count) in other.failures {
+            *self.failures.entry(kind).or_default() += count;
         }
         Ok(())
     }
@@ -112,7 +112,7 @@ impl Load {
 fn kind_of_failure(error: &Error) -> &'static str {
     match error {
         Error::NoQuorum(error) if error.is_quarantined() => "lock: nodes in quarantine",
-        // A quorum granted, but too late for any validity.
+        // A quorum granted the lock, but too late to leave any validity.
         Error::NoQuorum(error) if error.node_replies().has_quorum() => "lock: votes came too late",
         Error::NoQuorum(_) => "lock: no quorum",
         _ => "lock: other errors",

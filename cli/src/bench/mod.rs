@@ -1,4 +1,4 @@
-//! The benchmark of `bench`: the load, the measurements, and the removal of keys.
+//! The work of `bench`: the load, the measurements, and the deletion of the keys that remain.
 
 pub(crate) mod histogram;
 pub(crate) mod load;

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::histogram::LatencyHistogram;
 use crate::{failure::Failure, stopwatch};
 
-/// The interval of the inspections, which add little to the load of the tasks.
+/// The interval of the inspections. The interval is long, so that the inspections add little to the load.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The response times of a node.
@@ -20,11 +20,11 @@ pub(crate) struct NodeTimes {
     pub(crate) silences: u64,
 }
 
-/// Inspects a resource at each interval until `is_over`.
+/// Inspects a resource at each interval until `is_over`, and returns the response times.
 ///
 /// # Errors
 ///
-/// A histogram that fails. An inspection without a quorum is repeated.
+/// A histogram that fails. An inspection without a quorum is no error, and is not counted.
 pub(crate) async fn watch(
     quorum: &Quorum,
     resource: &str,

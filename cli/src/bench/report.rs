@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct BenchReport {
     tasks: usize,
     seconds: f64,
-    /// The number of locks with their unlocks per second.
+    /// The number of pairs of a lock and its unlock per second.
     cycles_per_second: f64,
     lock: Percentiles,
     unlock: Percentiles,
@@ -23,6 +23,7 @@ pub(crate) struct BenchReport {
     nodes: Vec<NodeLine>,
 }
 
+/// The response times of one node.
 #[derive(Debug, Serialize)]
 struct NodeLine {
     node: String,
@@ -57,7 +58,7 @@ impl BenchReport {
     }
 }
 
-/// Converts a count, exactly below 2^53, which no benchmark reaches.
+/// Converts a count. The result is exact below 2^53, which no benchmark reaches.
 fn count(count: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than three figures")]
     let count = count as f64;
@@ -86,7 +87,8 @@ impl fmt::Display for BenchReport {
         }
         writeln!(f, "{}", table.trim_fmt())?;
         for (what, count) in &self.failures {
-            writeln!(f, "{what}: {count} times")?;
+            let times = counted(usize::try_from(*count).unwrap_or(usize::MAX), "time");
+            writeln!(f, "{what}: {times}")?;
         }
         let Self { seconds, cycles_per_second, .. } = self;
         let tasks = counted(self.tasks, "task");

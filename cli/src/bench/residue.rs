@@ -1,4 +1,4 @@
-//! The keys that a benchmark leaves on nodes, and their removal.
+//! The keys that a benchmark leaves on nodes, and their deletion.
 
 use std::{
     collections::VecDeque,
@@ -9,14 +9,13 @@ use redquorum::{__command::connectors, LockGuard, error::NodeReply, unstable_red
 
 use crate::{connect::NodeConnection, settings::Settings, stopwatch};
 
-/// The number of keys per DEL, which keeps a server busy for a short time only.
+/// The number of keys per DEL. The number is small, so that a command does not occupy a server for long.
 const KEYS_PER_COMMAND: usize = 500;
 
-/// The names of the tombstones that nodes may have. A name is dropped when the ttl of its tombstone has
-/// passed.
+/// The names of the tombstones that nodes may have. A name is removed when its tombstone must have expired.
 ///
-/// An unlock leaves a tombstone on a node that has no key, if the node was sent the lock and did not
-/// answer. Few unlocks do so, and most of these names have no key.
+/// An unlock leaves a tombstone on a node that was sent the lock, did not answer, and has no key. Few unlocks do so,
+/// and most of the recorded tombstones do not exist.
 #[derive(Debug)]
 pub(crate) struct Residue {
     tombstone_ttl: Duration,
@@ -29,7 +28,7 @@ impl Residue {
         Self { tombstone_ttl, tombstones: VecDeque::new() }
     }
 
-    /// Records the tombstone that the unlock of this guard may leave.
+    /// Records the tombstone that the unlock of this guard may leave on a node.
     pub(crate) fn record(&mut self, resource: &str, guard: &LockGuard) {
         if guard.node_replies().iter().all(|(_, reply)| *reply == NodeReply::Done) {
             return;

@@ -17,7 +17,7 @@ use crate::{
     messages::Messages,
     stopwatch,
     supervise::signals::Signals,
-    waiting::Waiting,
+    waiting::WaitLine,
 };
 
 /// The smallest counter ttl that the library accepts. A counter has to outlive every lease.
@@ -61,8 +61,8 @@ impl Bench {
         let tasks = counted(self.tasks.get(), "task");
         let verb = if self.tasks.get() == 1 { "loads" } else { "load" };
         app.messages.notice(&format!("{tasks} {verb} the servers for {seconds}"));
-        let waiting = Waiting::show(&app.messages, format!("measuring for {seconds}"));
-        // `None` until the first lock: then no keys are left, and no node has to be connected again.
+        let waiting = WaitLine::show(&app.messages, format!("measuring for {seconds}"));
+        // `None` until the quorum is connected. Without a connected quorum there are no keys to delete.
         let mut residue = None;
         let done = app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
             let residue = residue.insert(Residue::new(settings.effective.max_ttl));
@@ -84,7 +84,7 @@ impl Bench {
         done
     }
 
-    /// Returns a unique name for each task, with 122 random bits.
+    /// Returns a resource for each task, with a random part that all tasks of this run share.
     fn resources(&self) -> Vec<String> {
         let Self { prefix, tasks, .. } = self;
         let run = Uuid::new_v4().simple();
@@ -115,7 +115,7 @@ impl Bench {
     }
 }
 
-/// Waits for the end of the time, or for a signal to end.
+/// Waits until the time is over, or a signal demands the end.
 async fn time_or_signal(time: Duration, signals: &mut Signals, messages: &Messages) {
     tokio::select! {
         biased;

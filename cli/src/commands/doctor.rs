@@ -16,7 +16,7 @@ use crate::{
     duration,
     exit::Exit,
     failure::Failure,
-    waiting::Waiting,
+    waiting::WaitLine,
 };
 
 /// Check whether the nodes are a sound quorum
@@ -53,11 +53,12 @@ impl Doctor {
     /// Invalid settings. A failure of a node is a finding, not an error.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let names: Vec<Vec<u8>> = self.names.iter().map(|name| name.as_bytes().to_vec()).collect();
+        // A name that no lock can have is a usage error.
         for name in &names {
             keys_of(name)?;
         }
         let settings = app.settings()?;
-        let waiting = Waiting::show(&app.messages, "checking the nodes".to_owned());
+        let waiting = WaitLine::show(&app.messages, "checking the nodes".to_owned());
         let facts = gather(&settings, self.watch, &names).await?;
         drop(waiting);
         let findings = judge(&facts);

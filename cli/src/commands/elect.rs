@@ -29,7 +29,7 @@ use crate::{
         signals::Signals,
     },
     wait_report::report_wait,
-    waiting::Waiting,
+    waiting::WaitLine,
     what_to_run::WhatToRun,
 };
 
@@ -61,21 +61,21 @@ pub(crate) struct Elect {
     quorum_timeout: Option<Duration>,
     /// The way to stop the command when the leadership is about to end
     #[arg(long, value_enum, value_name = "WHAT", default_value = "term")]
-    on_loss: OnDeposition,
+    on_loss: OnLeadershipLoss,
     /// The time from SIGTERM to SIGKILL, with `--on-loss term` [default: a sixth of the ttl]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     kill_after: Option<Duration>,
-    /// Campaign again after the command has ended by itself, too
+    /// Also campaign again after the command has ended by itself
     #[arg(long)]
     restart: bool,
     #[command(flatten)]
     what: WhatToRun,
 }
 
-/// The same as [`OnLoss`] for a leader, without [`OnLoss::Ignore`], because the command of a past
-/// term must not run beside the command of the next term.
+/// The way to stop a command when its leadership is about to end. [`OnLoss::Ignore`] is left out, because the command
+/// of a past term must not run beside the command of the next term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum OnDeposition {
+enum OnLeadershipLoss {
     /// SIGTERM, and SIGKILL before the leadership ends
     Term,
     /// SIGKILL before the leadership ends
@@ -83,7 +83,7 @@ enum OnDeposition {
 }
 
 impl Elect {
-    /// Campaigns and leads, again after each loss.
+    /// Campaigns and leads, again after each loss, and with `--restart` also after each end of the command.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Elect {
                 if !is_stopped {
                     let end = ended.exit.end_of_command();
                     app.messages.notice(&format!("{end}: campaigning again in {RESTART_PAUSE:?}"));
-                    #[expect(clippy::disallowed_methods, reason = "no lease depends on it")]
+                    #[expect(clippy::disallowed_methods, reason = "no lease depends on this pause")]
                     let pause = tokio::time::sleep(RESTART_PAUSE);
                     tokio::select! {
                         biased;
@@ -125,11 +125,11 @@ impl Elect {
 
     fn rule(&self, settings: &Settings) -> Result<Rule, Failure> {
         let on_loss = match self.on_loss {
-            OnDeposition::Term => OnLoss::Term,
-            OnDeposition::Kill if self.kill_after.is_some() => {
+            OnLeadershipLoss::Term => OnLoss::Term,
+            OnLeadershipLoss::Kill if self.kill_after.is_some() => {
                 return Err(super::kill_after_without_term());
             }
-            OnDeposition::Kill => OnLoss::Kill,
+            OnLeadershipLoss::Kill => OnLoss::Kill,
         };
         let ttl = self.ttl.unwrap_or(settings.effective.ttl);
         Marks::new(ttl, self.kill_after).map(|marks| Rule::new(on_loss, marks)).map_err(Failure::usage)
@@ -141,7 +141,7 @@ impl Elect {
 
     async fn campaign(&self, quorum: &Quorum, app: &App) -> Result<Leadership, Failure> {
         let election = self.election(quorum);
-        let waiting = Waiting::show(&app.messages, format!("campaigning for {}", self.shown()));
+        let waiting = WaitLine::show(&app.messages, format!("campaigning for {}", self.shown()));
         let resources = std::slice::from_ref(&self.name);
         tokio::select! {
             biased;

@@ -22,11 +22,11 @@ use crate::{
 
 /// End a lock without its holder
 ///
-/// For a holder that is dead, if its ttl is too long to wait for. A living holder is notified at
-/// once and works until the notice arrives. Until then there may be two holders, which only their
-/// fencing tokens distinguish. A key that is deleted by hand comes back with the next renewal;
-/// after this command, the nodes refuse that renewal. The command shows the holder and asks for
-/// confirmation. Without a terminal, `--yes` is required.
+/// Use this command for a holder that is dead, if its ttl is too long to wait for. A living holder is
+/// notified at once, and works until the notice arrives. Until then there may be two holders, and only
+/// their fencing tokens distinguish them. A key that is deleted by hand comes back with the next
+/// renewal; after this command, the nodes refuse that renewal. The command shows the holder and asks
+/// for confirmation. Without a terminal, `--yes` is required.
 #[derive(Args, Debug)]
 pub(crate) struct ForceUnlock {
     /// The name of the lock
@@ -46,9 +46,9 @@ pub(crate) struct ForceUnlock {
 /// The output of `force-unlock`.
 #[derive(Debug, Serialize)]
 struct ForceUnlockOutput {
-    /// The lock before.
+    /// The lock before the unlock.
     before: LockView,
-    /// Whether there was a lock.
+    /// Whether there was a lock to unlock.
     was_unlocked: bool,
     /// The nodes that confirmed the unlock.
     confirmed: Vec<String>,
@@ -66,7 +66,7 @@ impl ForceUnlock {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let consent = Consent::of(self.yes, "unlock")?;
         let settings = app.settings()?;
-        // A read-only client does not register with the nodes.
+        // Until the user has answered, the client is read-only, so that no node is changed.
         let shown = app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
             let before = self.inspect(quorum).await?;
             if before.is_free_everywhere() {
@@ -84,13 +84,13 @@ impl ForceUnlock {
                 if !ask(&before).await? {
                     return Err(Failure::new(Exit::Declined, "nothing was unlocked: the answer was no"));
                 }
-                // The answer applies to the shown holder only, and may have taken a while.
+                // The answer applies only to the shown holder. The holder may have changed before the answer.
                 let now = self.inspect(quorum).await?;
                 if !now.has_no_other_holder_than(&before) {
                     let conclusion = now.conclusion();
                     let message = format!(
-                        "nothing was unlocked: the holder changed before the answer, and {conclusion}; run it \
-                         again to unlock this holder"
+                        "nothing was unlocked: the holder changed before the answer, and {conclusion}; run the \
+                         command again to unlock this holder"
                     );
                     return Err(Failure::new(Exit::Declined, message));
                 }
@@ -101,7 +101,7 @@ impl ForceUnlock {
         app.with_quorum(&settings, async |quorum| self.unlock(quorum, before, app).await).await
     }
 
-    /// Returns the resource of the lock, of the slot or of the multi-permit lock on the nodes.
+    /// Returns the resource to unlock: the lock, the slot, or the multi-permit lock of the semaphore.
     fn resource(&self, quorum: &Quorum) -> Result<Cow<'_, [u8]>, ConfigError> {
         let name = self.name.as_bytes();
         if self.multi_permit {
@@ -154,7 +154,7 @@ impl fmt::Display for ForceUnlockOutput {
             table.add_row([node, "confirmed"]);
         }
         for node in &self.open {
-            table.add_row([node, "not confirmed: its key ends with the ttl"]);
+            table.add_row([node, "not confirmed: the key ends by its ttl"]);
         }
         writeln!(f, "{}", table.trim_fmt())?;
         let nodes = counted(self.confirmed.len() + self.open.len(), "node");

@@ -16,7 +16,8 @@ use crate::{
     exit::Exit, failure::Failure, shortage::ShortageReporter, table, wait_report::report_connecting,
 };
 
-/// The time limit of a node's answer before a question. A node that takes longer is reported by `init` itself.
+/// The time limit of each answer before the question. If a node does not answer in time, there is no question, and
+/// `init` reports the node.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Initialise new nodes as a quorum
@@ -99,14 +100,15 @@ impl Init {
     }
 }
 
-/// Asks whether new nodes may be admitted that are in quarantine already.
+/// Asks the user whether to admit new nodes that are in quarantine already. Returns without a question if no node is in
+/// quarantine, or if `init` would change nothing in any case.
 ///
 /// # Errors
 ///
 /// [`Exit::Declined`] if the answer is no.
 async fn confirm(nodes: &[NodeConnector]) -> Result<(), Failure> {
     let quarantines = join_all(nodes.iter().map(quarantine_of_new_node)).await;
-    // A node that is not new makes `init` change nothing. A node without an answer does, too.
+    // `init` changes nothing if a node is not new or does not answer.
     let Some(quarantines) = quarantines.into_iter().collect::<Option<Vec<Duration>>>() else { return Ok(()) };
     let quarantined = quarantines.iter().filter(|rest| !rest.is_zero()).count();
     let Some(longest) = quarantines.iter().max().filter(|rest| !rest.is_zero()) else { return Ok(()) };
@@ -126,8 +128,8 @@ async fn confirm(nodes: &[NodeConnector]) -> Result<(), Failure> {
     Err(Failure::new(Exit::Declined, message))
 }
 
-/// Returns the rest of the quarantine of a new node; zero without a quarantine, and `None` if the node has voted before
-/// or does not answer.
+/// Returns the remaining quarantine of a new node, which is zero without a quarantine. Returns `None` if the node is
+/// not new or does not answer.
 async fn quarantine_of_new_node(node: &NodeConnector) -> Option<Duration> {
     let mut connection = NodeConnection::open(node, ANSWER_TIMEOUT).await.ok()?;
     let is_new = metadata::is_new(&mut connection).await.ok()?.ok()?;
@@ -135,7 +137,7 @@ async fn quarantine_of_new_node(node: &NodeConnector) -> Option<Duration> {
     is_new.then(|| quarantine.unwrap_or_default())
 }
 
-/// Adds to an error the state of the nodes and the remedy.
+/// Returns the failure for an error, with the state of the nodes and the remedy.
 fn explained(error: AdminError, ours: &str) -> Failure {
     let nodes = match &error {
         AdminError::Incomplete(replies) => incomplete(replies),

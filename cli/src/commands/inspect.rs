@@ -18,15 +18,15 @@ const SLOTS_IN_PARALLEL: usize = 64;
 /// The largest number of permits of a semaphore.
 const MAX_PERMITS: u32 = 1024;
 
-/// The smallest interval of `--watch` and of `top`. A smaller one would only load the nodes.
+/// The smallest interval of `inspect --watch` and of `top`. A smaller interval would only load the nodes.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Show the holder of a lock, node by node
 ///
 /// Shows for each node the owner, its number of holds, the remaining ttl without a renewal, the
 /// fencing counter and the latency; then the reasons of nodes that do not vote, and the quorum's
-/// conclusion. An answer shows the state at the time of the answer, and may be outdated. Nodes
-/// without a registered client stay unchanged.
+/// conclusion. An answer shows the state at the time of the answer, and may be outdated. The command
+/// does not register with the nodes, so new nodes stay unchanged.
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {
     /// The name of the lock
@@ -45,10 +45,11 @@ pub(crate) struct Inspect {
     interval: Option<Duration>,
 }
 
+/// Parses the interval of `inspect --watch` or of `top`.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
     match duration::parse(text) {
         Ok(interval) if interval < MIN_INTERVAL => {
-            Err(format!("too short, as it would only load the nodes: give {MIN_INTERVAL:?} or more"))
+            Err(format!("too short, because it would only load the nodes: give {MIN_INTERVAL:?} or more"))
         }
         parsed => parsed,
     }
@@ -85,7 +86,7 @@ impl Inspect {
         }
     }
 
-    /// Reports held slots beyond the given number of permits, which other clients exceed.
+    /// Reports held slots beyond the given number of permits. Other clients then use a larger number of permits.
     async fn report_excess_slots(&self, quorum: &Quorum, app: &App) {
         let Some(permits) = self.permits else { return };
         let excess = excess_slots(quorum, self.name.as_bytes(), permits).await;
@@ -99,12 +100,12 @@ impl Inspect {
         }
     }
 
-    /// Returns the number of slots. A lock counts as one.
+    /// Returns the number of slots to inspect. A lock counts as one slot.
     fn slots(&self) -> usize {
         self.permits.map_or(1, |permits| permits as usize)
     }
 
-    /// Inspects at most [`SLOTS_IN_PARALLEL`] slots from this one on, or the lock.
+    /// Inspects at most [`SLOTS_IN_PARALLEL`] slots, beginning with the slot `from`, or the lock.
     async fn views_from(&self, quorum: &Quorum, from: usize) -> Result<Vec<LockView>, Failure> {
         let resource = self.name.as_bytes();
         if self.multi_permit {
@@ -122,17 +123,17 @@ impl Inspect {
         try_join_all(inspected).await
     }
 
-    /// Inspects after each interval. The first inspection fails if no quorum answers. If no
-    /// quorum answers to a later inspection, the failure is reported once, and the inspections
-    /// continue.
+    /// Inspects repeatedly, and prints the changes, or redraws the views on a terminal. If no quorum answers the first
+    /// inspection, the command fails. If no quorum answers a later inspection, the failure is reported once, and the
+    /// inspections continue.
     async fn watch(&self, quorum: &Quorum, interval: Duration, app: &App) -> Result<Infallible, Failure> {
         let screen = Some(Term::stdout()).filter(|screen| screen.is_term() && !app.general.json);
         let (mut changes, mut is_first, mut is_reported, mut drawn) = (Changes::default(), true, false, 0);
-        // Signals keep their default effect, because there is no lease to unlock.
+        // Signals have their default effect, because there is no lease to unlock.
         loop {
             match self.all_views(quorum).await {
                 Ok(views) => {
-                    let changed = changes.of(&views)?;
+                    let changed = changes.update(&views)?;
                     let shown = if screen.is_some() { views.iter().collect() } else { changed };
                     if let Some(screen) = &screen {
                         drawn = redraw(screen, &shown, drawn);
@@ -166,7 +167,7 @@ impl Inspect {
     }
 }
 
-/// Returns the slots beyond the number of permits on which a quorum confirms a lease.
+/// Returns the held slots beyond the number of permits.
 async fn excess_slots(quorum: &Quorum, semaphore: &[u8], permits: u32) -> Result<Vec<usize>, Failure> {
     let largest = quorum.semaphore(semaphore, MAX_PERMITS);
     let inspected = stream::iter(permits as usize..MAX_PERMITS as usize).map(async |slot| {
@@ -177,8 +178,8 @@ async fn excess_slots(quorum: &Quorum, semaphore: &[u8], permits: u32) -> Result
     Ok(held.into_iter().flatten().collect())
 }
 
-/// Clears the drawn lines, and returns the number of lines of the next drawing. Errors of a closed
-/// terminal are left to the next write.
+/// Clears the `drawn` lines of the last drawing, and returns the number of lines of the next drawing. Errors are
+/// ignored, because the next write reports a closed terminal.
 fn redraw(screen: &Term, views: &[&LockView], drawn: usize) -> usize {
     let (rows, columns) = screen.size();
     screen.clear_last_lines(drawn.min(usize::from(rows).saturating_sub(1))).ok();
@@ -196,7 +197,7 @@ mod tests {
     fn an_interval_below_the_minimum_is_refused() {
         assert_eq!(interval("50ms"), Ok(Duration::from_millis(50)));
         let error = interval("0").unwrap_err();
-        assert_eq!(error, "too short, as it would only load the nodes: give 50ms or more");
+        assert_eq!(error, "too short, because it would only load the nodes: give 50ms or more");
         assert!(interval("1").unwrap_err().contains("the unit is missing"));
     }
 }

@@ -37,6 +37,7 @@ struct ListOutput {
     silent: Vec<SilentNode>,
 }
 
+/// A node without a complete answer, with the reason.
 #[derive(Debug, Serialize)]
 struct SilentNode {
     node: String,

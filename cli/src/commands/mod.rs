@@ -1,4 +1,4 @@
-//! The commands: a file for each, with its arguments and its work.
+//! The commands. Each file has the arguments and the work of one command.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) mod reconfigure;
 pub(crate) mod run;
 pub(crate) mod top;
 
-/// Returns the options of a lock or an election, as far as they are given.
+/// Returns the options of a lock or an election, with the ttl and the quorum timeout if they are given.
 fn lock_options(ttl: Option<Duration>, quorum_timeout: Option<Duration>) -> LockOptions {
     let mut options = LockOptions::new();
     if let Some(ttl) = ttl {
@@ -35,7 +35,7 @@ fn lock_options(ttl: Option<Duration>, quorum_timeout: Option<Duration>) -> Lock
 /// Returns the failure of `--kill-after` without `--on-loss term`.
 fn kill_after_without_term() -> Failure {
     Failure::usage(
-        "--kill-after is the time after SIGTERM, which only `--on-loss term` sends: leave out one of them",
+        "--kill-after is the time after SIGTERM, which only `--on-loss term` sends: leave out one of the two options",
     )
 }
 
@@ -46,7 +46,7 @@ fn unconfirmed(resource: &str, replies: &NodeReplies) -> Option<String> {
 }
 
 impl Command {
-    /// Whether the command handles signals itself. Otherwise a signal just ends the process.
+    /// Whether the command handles signals itself. Otherwise a signal ends the process.
     pub(crate) fn handles_signals(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Elect(_) | Self::Top(_) | Self::Bench(_))
     }

@@ -56,8 +56,8 @@ impl Observe {
                 app.output.print(&LeaderOutput::new(&leader.ok_or_else(no_leader)?))?;
                 return Ok(Exit::Success);
             }
-            // Signals keep their default effect. The command has no lease to unlock, and could not
-            // handle a signal while a write to a full pipe blocks.
+            // Signals have their default effect. There is no lease to unlock, and the command could not handle a
+            // signal while a write to a full pipe blocks.
             let mut leaders = election.observe()?;
             while let Some(leader) = leaders.next().await {
                 app.output.print(&LeaderOutput::new(&leader))?;

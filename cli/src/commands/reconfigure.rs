@@ -1,10 +1,13 @@
 //! `redquorum reconfigure`: moves a quorum to another configuration.
 //!
 //! ```text
-//!   both files ──► question or --yes ──► every node asked ──► old nodes closed ──► wait for the longer max_ttl ──► new nodes open
-//!         │              └─ no: 83              └─ unfit: 69, 78     (after a failure, the same call continues here)
+//!   both files ──► question or --yes ──► check of every node ──► old nodes closed ──► wait ──► new nodes open
+//!         │              └─ no: 83              └─ unfit: 69, 78
 //!         └──── --give-up: old nodes open again
 //! ```
+//!
+//! The wait lasts for the longer `max_ttl` of both files and a little more. After a failure, another call with the same
+//! files continues from there.
 
 use std::{collections::BTreeSet, fmt, path::PathBuf, time::Duration};
 
@@ -25,7 +28,7 @@ use crate::{
     failure::Failure,
     settings::Settings,
     table,
-    waiting::Waiting,
+    waiting::WaitLine,
 };
 
 /// Move a quorum to other nodes or settings
@@ -69,7 +72,7 @@ struct Configuration {
     nodes: Vec<String>,
 }
 
-/// The change of configuration, before or after the move.
+/// The move from one configuration to another, in questions, notices and results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Move {
     from: Configuration,
@@ -78,7 +81,7 @@ struct Move {
     outcome: Outcome,
 }
 
-/// The outcome that the command reports to a person.
+/// The outcome, as the last line of the text output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Moved,
@@ -100,7 +103,7 @@ impl Reconfigure {
                 "reconfigure takes its nodes from --from and --to: leave out --node and --config",
             ));
         }
-        // A give-up needs no question, because it is safe whenever it succeeds.
+        // A give-up needs no question, because an unsafe give-up fails.
         let consent = if self.give_up { Consent::Given } else { Consent::of(self.yes, "move the quorum")? };
         let (old, new) =
             (Settings::of_file(&self.from, &app.general)?, Settings::of_file(&self.to, &app.general)?);
@@ -125,7 +128,7 @@ impl Reconfigure {
             }
         }
         let message = format!("moving the quorum: no lock for about {}", duration::shown(longest));
-        let waiting = Waiting::show(&app.messages, message);
+        let waiting = WaitLine::show(&app.messages, message);
         let moved = admin::reconfigure(&old.builder(), &new.builder()).await;
         drop(waiting);
         moved.map_err(|error| explained(error, false))?;
@@ -186,16 +189,18 @@ fn explained(error: AdminError, is_give_up: bool) -> Failure {
     let is_of_another_move =
         |reply: &NodeReply| matches!(reply, NodeReply::Refused(Refusal::WrongQuorum { .. }));
     let remedy = match (replies.iter().any(|(_, reply)| is_of_another_move(reply)), is_give_up) {
-        (false, true) => "nodes that are done are open; start the other nodes and run it again",
+        (false, true) => {
+            "the nodes that are done are open again; start the other nodes, and run the command again"
+        }
         (true, true) => {
-            "nodes that are done are open; give up the other move too, or FLUSHALL a node that is left over"
+            "the nodes that are done are open again; give up the other move too, or FLUSHALL a node that is left over \
+             from an old move"
         }
         (false, false) => {
-            "start the other nodes and run it again: it continues from here; or open the old nodes again with \
-             --give-up"
+            "start the other nodes, and run the command again to continue, or open the old nodes again with --give-up"
         }
         (true, false) => {
-            "end the other move and run it again: it continues from here; or open the old nodes again with --give-up"
+            "end the other move, and run the command again to continue, or open the old nodes again with --give-up"
         }
     };
     let failure = Failure::from(error);

@@ -25,7 +25,7 @@ use crate::{
         rule::{Marks, OnLoss, Rule},
     },
     wait_report::report_wait,
-    waiting::Waiting,
+    waiting::WaitLine,
     what_to_run::WhatToRun,
 };
 
@@ -34,7 +34,7 @@ use crate::{
 /// Acquires the lock, runs the command in its own process group while renewing the lease, and unlocks
 /// when the command has ended. The environment of the command has REDQUORUM_RESOURCE (the names, one
 /// per line), REDQUORUM_FENCING_TOKEN, and the variables of the options of the quorum and of the
-/// output. Signals are passed on to the command, and its exit status is passed back.
+/// output. Signals are passed on to the command, and `run` ends with its exit status.
 ///
 /// With -n, at most COUNT of these commands run at a time under the name, on all hosts together, each
 /// in its own slot, counted from 0: REDQUORUM_SLOT. Tokens grow within a slot; tokens of two slots are
@@ -97,7 +97,7 @@ impl RunLock {
         })
     }
 
-    /// Waits for at most `wait`: `None` if other clients held the lock for all that time.
+    /// Waits for at most `wait`. Returns `None` if other clients held the lock until the end of this time.
     async fn acquire_within(&self, wait: Duration) -> Result<Option<RunGuard>, Error> {
         Ok(match self {
             Self::Lock(lock) => lock.try_lock_for(wait).await?.map(RunGuard::Lock),
@@ -105,7 +105,7 @@ impl RunLock {
         })
     }
 
-    /// Makes one attempt: `None` if other clients hold the lock.
+    /// Makes one attempt. Returns `None` if other clients hold the lock.
     async fn try_once(&self) -> Result<Option<RunGuard>, Error> {
         Ok(match self {
             Self::Lock(lock) => lock.try_lock().await?.map(RunGuard::Lock),
@@ -153,7 +153,7 @@ impl Run {
                 "-n {permits} with {names} names: a semaphore cannot be part of a group; give one name"
             )));
         }
-        // A call that waits for the lock for a short time waits for the nodes no longer than that.
+        // The connection must not take longer than a short --wait.
         let short_wait = self.wait.filter(|wait| *wait < settings.effective.connect_timeout);
         let builder = settings.builder_within(self.quorum_timeout.or(short_wait));
         app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
@@ -196,18 +196,18 @@ impl Run {
         if self.wait == Some(Duration::ZERO) {
             return match lock.try_once().await? {
                 Some(guard) => Ok(guard),
-                None => Err(self.held(quorum, self.held_at_once()).await),
+                None => Err(self.held_failure(quorum, self.message_after_attempt()).await),
             };
         }
-        let waiting = Waiting::show(&app.messages, format!("waiting for {}", self.shown()));
-        // A semaphore has several holders, and the unlock by any of them may end the wait.
+        let waiting = WaitLine::show(&app.messages, format!("waiting for {}", self.shown()));
+        // A semaphore has several holders, and each of them may end the wait. Therefore no holder is shown.
         let shows_holder = self.permits.is_none();
         let reporting = report_wait(&waiting, quorum, &self.names, shows_holder, &app.messages);
         let acquiring = async {
             let Some(wait) = self.wait else { return Ok(lock.acquire().await?) };
             match lock.acquire_within(wait).await? {
                 Some(guard) => Ok(guard),
-                None => Err(self.held(quorum, self.held_throughout(wait)).await),
+                None => Err(self.held_failure(quorum, self.message_after_wait(wait)).await),
             }
         };
         tokio::select! {
@@ -217,8 +217,8 @@ impl Run {
         }
     }
 
-    /// Returns the message of a wait during which other clients held the lock.
-    fn held_throughout(&self, waited: Duration) -> String {
+    /// Returns the message after a wait during which other clients held the lock.
+    fn message_after_wait(&self, waited: Duration) -> String {
         let (shown, waited) = (self.shown(), duration::shown(waited));
         match (self.permits, self.names.len()) {
             (Some(permits), _) => {
@@ -230,8 +230,8 @@ impl Run {
         }
     }
 
-    /// Returns the failure of a lock that other clients hold, with their leases as evidence.
-    async fn held(&self, quorum: &Quorum, message: String) -> Failure {
+    /// Returns the failure for a lock that other clients hold, with the holders as evidence.
+    async fn held_failure(&self, quorum: &Quorum, message: String) -> Failure {
         let evidence = match (self.permits, self.names.first()) {
             (Some(permits), Some(name)) => holders::of_semaphore(quorum, name.as_bytes(), permits).await,
             _ => holders::of_lock(quorum, &self.names).await,
@@ -239,8 +239,7 @@ impl Run {
         Failure { evidence, ..Failure::new(Exit::Held, message) }
     }
 
-    /// Returns the variables of the command. There is one token, because several names of one quorum
-    /// are one lease.
+    /// Returns the variables for the command. Several names have one token, because they are locked by one lease.
     fn variables(&self, held: &RunGuard) -> Vec<(&'static str, OsString)> {
         let names: Vec<&[u8]> = self.names.iter().map(|name| name.as_bytes()).collect();
         let slot = match held {
@@ -253,8 +252,8 @@ impl Run {
         [("REDQUORUM_RESOURCE", names), ("REDQUORUM_FENCING_TOKEN", token)].into_iter().chain(slot).collect()
     }
 
-    /// Returns the message of a single attempt that found the lock held.
-    fn held_at_once(&self) -> String {
+    /// Returns the message after a single attempt (`--wait 0`) for a lock that other clients hold.
+    fn message_after_attempt(&self) -> String {
         let shown = self.shown();
         let remedy = "--wait 0 makes one attempt, and a longer --wait waits";
         match self.permits {
@@ -281,10 +280,10 @@ impl Run {
                 }
                 Ok(ended.exit)
             }
-            // The supervision has reported this loss.
+            // `Job::run` has reported the loss.
             Err(Error::LeaseLost(_)) if self.on_loss == OnLoss::Ignore => Ok(ended.exit),
             Err(Error::LeaseLost(lost)) => {
-                Err(Failure::new(Exit::LeaseLost, format!("{lost} before it was unlocked")))
+                Err(Failure::new(Exit::LeaseLost, format!("{lost}; the unlock detected the loss")))
             }
             Err(error) => Err(error.into()),
         }

@@ -27,8 +27,8 @@ use crate::{
 /// Watch the locks
 ///
 /// Shows the same as `list` on a terminal, with a refresh after each interval. Keys: q, Esc and Ctrl-C
-/// end it; arrows, j, k, PageUp, PageDown and Home scroll; s sorts by another column. If no quorum
-/// answers, the last table stays, with the error above. Logs of -v are written after the end.
+/// end the command; arrows, j, k, PageUp, PageDown and Home scroll; s sorts by another column. If no quorum
+/// answers, the last table stays, with the error above the table. Logs of -v are written after the end.
 #[derive(Args, Debug)]
 pub(crate) struct Top {
     /// A pattern for the names: `*` is any text, `?` any character [default: all locks]
@@ -39,7 +39,7 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    /// Draws the locks until a key or a signal ends it.
+    /// Draws the locks until a key or a signal ends the command.
     ///
     /// # Errors
     ///
@@ -99,8 +99,8 @@ impl Top {
     }
 }
 
-/// Returns the keys and the changes of the terminal's size. The thread that reads them ends with the
-/// process.
+/// Starts a thread that reads keys and changes of the terminal's size, and returns the receiver of these events. The
+/// thread ends with the process.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The facts about the nodes.
+//! The facts about the nodes, which `gather` collects and `judge` judges.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -29,17 +29,17 @@ pub(crate) struct ExpectedSettings {
 #[derive(Clone, Debug)]
 pub(crate) struct NodeFacts {
     pub(crate) address: String,
-    /// The machines of the address; empty if unknown.
+    /// The IP addresses of the node's name; empty if unknown.
     pub(crate) hosts: Vec<IpAddr>,
-    /// The `run_id` of the server at each machine, if there are several.
+    /// The `run_id` of the server at each IP address, if there are several addresses.
     pub(crate) run_ids: BTreeMap<IpAddr, String>,
-    /// Whether Sentinels name the server, and may promote another server.
+    /// Whether Sentinels name the server. Sentinels may promote another server in its place.
     pub(crate) is_behind_sentinel: bool,
     /// The server, or the failure of the connection.
     pub(crate) server: Result<ServerFacts, Disconnected>,
 }
 
-/// The answers of a server. A refused question has the server's error text.
+/// The answers of a server. If the server refused a command, the reply has the server's error text.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerFacts {
     pub(crate) info: Reply<Info>,
@@ -52,7 +52,7 @@ pub(crate) struct ServerFacts {
     pub(crate) access: Access,
     /// The node metadata; `None` if the node belongs to no quorum.
     pub(crate) metadata: Reply<Option<NodeMetadata>>,
-    /// The rest of the quarantine; `None` without a quarantine.
+    /// The remaining time of the quarantine; `None` without a quarantine.
     pub(crate) quarantine: Reply<Option<Duration>>,
 }
 
@@ -112,11 +112,11 @@ pub(crate) struct Rate {
 /// The permissions of the user on a node.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
-    /// Whether a script runs by its text.
+    /// Whether a script runs by its text (EVAL).
     pub(crate) by_text: Reply<()>,
-    /// Whether a script can be loaded.
+    /// Whether a script can be loaded (SCRIPT LOAD).
     pub(crate) loads: Reply<()>,
-    /// Whether a script runs by its hash.
+    /// Whether a script runs by its hash (EVALSHA).
     pub(crate) by_hash: Reply<()>,
     /// The refused commands; the server's error text if no script could run.
     pub(crate) trial: Reply<CommandTrial>,
@@ -128,7 +128,7 @@ pub(crate) struct Access {
     pub(crate) notices: Result<(), NoticeFailure>,
 }
 
-/// The reason for which notices do not arrive.
+/// The reason why notices do not arrive.
 #[derive(Clone, Debug)]
 pub(crate) enum NoticeFailure {
     /// The server refused to subscribe, to publish, or both.
@@ -155,7 +155,7 @@ pub(crate) enum NoticePermission {
     Channel,
 }
 
-/// The results of every command of the script.
+/// The result of trying every command of the library's script.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CommandTrial {
     /// The refused commands with the server's error texts, each command once.
@@ -169,11 +169,11 @@ pub(crate) enum LockKeys {
     All,
     /// The keys of some names: the patterns of keys, if the user may read its own permissions.
     Some(Option<Vec<String>>),
-    /// The results of given names: the name, and the server's error text if it refused the key.
+    /// The keys of the names that the user gave: each name, and the server's error text if the server refused the key.
     Named(Vec<(String, Reply<()>)>),
 }
 
-/// The metadata of a node about its quorum.
+/// The relevant part of the node metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeMetadata {
     pub(crate) incarnation: String,

@@ -1,8 +1,8 @@
-//! The findings of the doctor.
+//! The findings of `doctor`, which `judge` makes and `report` prints.
 
 use serde::Serialize;
 
-/// The result of a check, of one node or of all nodes together.
+/// The result of a check, about one node or about all nodes together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
     /// The name of the check.
@@ -22,7 +22,7 @@ pub(crate) struct Finding {
 pub(crate) enum Level {
     /// No problem.
     Ok,
-    /// A risk for later, a possible improvement, or an unknown state.
+    /// A possible later problem, a possible improvement, or an unknown state.
     Warn,
     /// A problem that makes the quorum unsound.
     Fail,

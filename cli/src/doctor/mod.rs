@@ -5,7 +5,7 @@
 //! ```
 //!
 //! `judge` is pure, so that tests can show every finding at each level without a server in that state.
-//! `gather` uses plain connections, because a client of the quorum registers with the nodes, and so
+//! `gather` uses plain connections only. A client of the quorum would register with the nodes, and the registration
 //! would change the facts.
 
 pub(crate) mod facts;

@@ -1,4 +1,4 @@
-//! Refused commands: the cause, by the server's error text, and the remedy. Pure.
+//! The cause of a refused command, recognised by the server's error text, and the remedy. Pure.
 
 /// The cause of a refused command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(crate) enum Cause {
 impl Cause {
     /// Returns the cause of an error, by its text from a server or from a script that caught the error.
     pub(crate) fn of(text: &str) -> Self {
-        let text = caught(text);
+        let text = without_position(text);
         match text.split_whitespace().next().unwrap_or_default() {
             "LOADING" => return Self::Loading,
             "BUSY" => return Self::Busy,
@@ -49,7 +49,8 @@ impl Cause {
         Self::Other
     }
 
-    /// Returns the kind of a missing permission. The words "key" and "channel" may also be part of a command.
+    /// Returns the kind of a missing permission. An error about a command is recognised first, because the name of the
+    /// command may contain "key" or "channel".
     fn of_permission(text: &str) -> Self {
         if text.contains("can't run") || text.contains("to run the") {
             Self::Command
@@ -68,8 +69,9 @@ impl Cause {
     }
 }
 
-/// Returns the text without the position that a server before version 7 prepends in a script.
-fn caught(text: &str) -> &str {
+/// Returns the text without the position in the script, which servers before version 7 prepend to an error that a
+/// script caught.
+fn without_position(text: &str) -> &str {
     let text = match text.strip_prefix("@user_script: ").and_then(|rest| rest.split_once(": ")) {
         Some((line, rest)) if line.bytes().all(|byte| byte.is_ascii_digit()) => rest,
         _ => text,
@@ -77,15 +79,16 @@ fn caught(text: &str) -> &str {
     text.strip_prefix('-').unwrap_or(text)
 }
 
-/// Whether an error is about a missing permission. A script receives this error only as a text: the
-/// second text from Redis up to 7.0, the third text from later versions and from Valkey.
+/// Whether an error is about a missing permission. An error that a script caught may lack the code NOPERM. The
+/// second text is from Redis up to 7.0, the third text from later versions and from Valkey.
 fn is_about_permission(text: &str) -> bool {
     text.contains("NOPERM")
         || text.contains("The user executing the script can't")
         || text.contains("ACL failure in script: ")
 }
 
-/// Returns the remedy for a command that was refused with this text on keys of this pattern.
+/// Returns the remedy for a refused command. `text` is the server's error, and `keys` the pattern of the keys that
+/// the command was to use.
 pub(crate) fn remedy(text: &str, command: &str, keys: &str) -> String {
     match Cause::of(text) {
         Cause::Command => acl(&[format!("+{command}")]),
@@ -97,7 +100,7 @@ pub(crate) fn remedy(text: &str, command: &str, keys: &str) -> String {
         ),
         Cause::Loading => "wait until the server has loaded its data, and check again".to_owned(),
         Cause::Busy => "wait for the long script, or end it (SCRIPT KILL), and check again".to_owned(),
-        Cause::ReadOnly => "name a master in place of this replica".to_owned(),
+        Cause::ReadOnly => "name a master instead of this replica".to_owned(),
         Cause::OutOfMemory => "raise maxmemory, or set a shorter counter_ttl".to_owned(),
         Cause::CannotPersist => {
             "let the server write to its disk: its log names the cause, such as a full disk".to_owned()
@@ -108,11 +111,11 @@ pub(crate) fn remedy(text: &str, command: &str, keys: &str) -> String {
         }
         Cause::NoAuth => "correct the user or password in the url".to_owned(),
         Cause::WrongType => "delete the key, or name another resource".to_owned(),
-        Cause::Other => "see the error of the server, correct its cause, and check again".to_owned(),
+        Cause::Other => "correct the cause of the server's error, and check again".to_owned(),
     }
 }
 
-/// Returns the command that grants these permissions to the user.
+/// Returns the command that grants these permissions to a user.
 pub(crate) fn acl(rules: &[String]) -> String {
     format!("ACL SETUSER ... {}", rules.join(" "))
 }
@@ -123,7 +126,7 @@ mod tests {
 
     /// The texts of Redis 6.2.5, 7.0.15 and 8.2.3 and of Valkey 9.1.2, from commands and from scripts.
     #[test]
-    fn the_cause_is_a_command_a_key_a_channel_or_no_permission() {
+    fn the_error_text_reveals_the_cause() {
         for (text, cause) in [
             (
                 "NOPERM this user has no permissions to run the 'set' command or its subcommand",

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::finding::{Finding, Level};
 use crate::{counted::counted, table};
 
-/// The beginning of the further lines of a finding.
+/// The line break within a finding, with the indentation of the next line.
 const NEXT_LINE: &str = "\n      ";
 
 /// The summary of all findings.
@@ -42,19 +42,19 @@ impl Level {
     }
 }
 
-/// A note that is no finding, for users who consult the doctor about a single lock.
+/// A note that belongs to no check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Note(&'static str);
 
-/// The note about locks that block other work, or come back after a deletion.
+/// The note for users whose problem is a single lock, which `doctor` does not check.
 pub(crate) const NOTE: Note = Note(
     "`redquorum force-unlock NAME` ends a lock without its holder; after a DEL by hand, or Redisson's \
      forceUnlock, the holder's next renewal brings the lock back",
 );
 
 impl Finding {
-    /// Returns the finding in one line, or in lines of at most this width, broken between words and
-    /// indented after the first.
+    /// Returns the finding in lines of at most this width, broken between words and indented after the first line.
+    /// Without a width, returns one line.
     fn in_lines(&self, width: Option<u16>) -> String {
         let subject = format!("  {:11}  {}", self.check, self.node.as_deref().unwrap_or("all"));
         let advice = self.advice.iter().map(|advice| format!("; to do: {advice}"));
@@ -63,7 +63,7 @@ impl Finding {
     }
 }
 
-/// Returns the name in this style and four columns, the subject, and the text behind them.
+/// Returns the name of a level in this style, the subject, and the text. The name has four columns.
 fn in_lines(style: Style, name: &str, subject: &str, text: &str, width: Option<u16>) -> String {
     let mut lines = format!("{style}{name:4}{style:#}{subject}");
     let mut column = 4 + subject.chars().count();

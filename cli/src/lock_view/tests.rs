@@ -1,4 +1,4 @@
-//! The text form of an inspected lock.
+//! The text of an inspected lock.
 
 use super::*;
 

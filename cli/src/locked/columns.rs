@@ -1,4 +1,4 @@
-//! The table of locks, as lines.
+//! The lines of the table of locks, for `list` and `top`.
 
 use std::iter::zip;
 
@@ -9,13 +9,14 @@ use super::{
 
 const HEAD: [&str; 7] = ["resource", "state", "owner", "left", "queue", "nodes", "differing"];
 
-/// The columns of any width, which are shortened for a narrow terminal.
+/// The indices of the columns that may be shortened for a narrow terminal.
 const FLEXIBLE: [usize; 4] = [0, 2, 4, 6];
 
 /// The smallest width of a shortened column.
 const MIN_WIDTH: usize = 9;
 
-/// Returns the head and a line for each row: fitted to a terminal of this width, or whole.
+/// Returns the head and a line for each row. The lines are fitted to a terminal with this number of columns, or left
+/// whole without a number.
 pub(crate) fn lines(rows: &[&Row], columns: Option<u16>) -> Vec<String> {
     let gap = if columns.is_some() { 1 } else { 2 };
     let cells = |row: &&Row| {
@@ -45,7 +46,7 @@ pub(crate) fn lines(rows: &[&Row], columns: Option<u16>) -> Vec<String> {
     table.iter().map(line).collect()
 }
 
-/// Shortens the widest flexible column repeatedly, until the line fits or no column can be shortened.
+/// Shortens the widest flexible column repeatedly, until a line fits or no column can be shortened further.
 fn shrink(widths: &mut [usize; 7], gap: usize, columns: usize) {
     while widths.iter().sum::<usize>() + gap * (widths.len() - 1) > columns {
         let widest = FLEXIBLE.into_iter().max_by_key(|at| widths.get(*at).copied().unwrap_or_default());

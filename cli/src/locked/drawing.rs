@@ -22,34 +22,34 @@ use tokio::sync::mpsc;
 use super::screen::Screen;
 use crate::{failure::Failure, messages::Messages};
 
-/// The time that the end waits for a blocked terminal.
+/// The longest time that the restoration waits for a blocked terminal.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The alternate screen of the terminal, which is restored at the end. Messages are suppressed meanwhile,
-/// because they would overwrite the drawing.
+/// The drawing on the alternate screen of the terminal. A drop restores the terminal. Messages are suppressed
+/// until then, because they would overwrite the drawing.
 ///
-/// A separate thread writes, because a terminal can block a write without limit, and signals and keys
-/// have to be handled meanwhile. While a page is being written, none is drawn.
+/// A separate thread writes the pages, because a terminal can block a write without limit, and signals and keys still
+/// have to be handled. While a page is being written, no other page is drawn.
 pub(crate) struct Drawing {
     terminal: Terminal<CrosstermBackend<Page>>,
-    /// The pieces of the drawn page.
+    /// The pieces of the page that ratatui has drawn.
     drawn: Receiver<Vec<u8>>,
     writer: Sender<WriterCommand>,
     written: mpsc::UnboundedReceiver<io::Result<()>>,
     is_writing: bool,
-    /// Whether a request to draw was skipped since the page that is on the screen.
+    /// Whether a page has to be drawn after the present write, because a request to draw was skipped.
     is_stale: bool,
     messages: Messages,
 }
 
-/// The buffer of a page, which passes the pieces on.
+/// The output of ratatui, which sends the pieces of a page to [`Drawing::draw`].
 struct Page(Sender<Vec<u8>>);
 
 /// A command to the writing thread.
 enum WriterCommand {
-    /// Writes a page and reports the end to [`Drawing`].
+    /// Writes a page, and reports the result to [`Drawing`].
     Write(Vec<u8>),
-    /// Writes the last bytes and reports the end to this sender.
+    /// Writes the last bytes, and then notifies this sender.
     End(Vec<u8>, SyncSender<()>),
 }
 
@@ -69,7 +69,7 @@ impl Drawing {
     ///
     /// # Errors
     ///
-    /// [`Exit::Internal`](crate::exit::Exit::Internal) if the terminal does not support it,
+    /// [`Exit::Internal`](crate::exit::Exit::Internal) if the terminal cannot be set up for drawing,
     /// [`Exit::System`](crate::exit::Exit::System) if the system refuses the thread.
     pub(crate) fn begin(messages: &Messages) -> Result<Self, Failure> {
         let failed = |error| Failure::internal("draw on the terminal", error);
@@ -82,7 +82,7 @@ impl Drawing {
         let mut first = Vec::new();
         queue!(first, EnterAlternateScreen).map_err(failed)?;
         enable_raw_mode().map_err(failed)?;
-        // The message of a panic has to be readable, so the hook restores the terminal first.
+        // The hook restores the terminal before the message of a panic, so that the message is readable.
         let hook = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             ratatui::restore();
@@ -94,7 +94,7 @@ impl Drawing {
         Ok(Self { terminal, drawn, writer, written, is_writing, is_stale, messages })
     }
 
-    /// Draws a page. While the last page is being written, the page is drawn later, when
+    /// Draws a page. While the page before is being written, nothing is drawn. The caller draws again when
     /// [`redraw_due`](Self::redraw_due) returns.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Drawing {
         Ok(())
     }
 
-    /// Waits until a skipped page can be drawn.
+    /// Waits until a page can be drawn that was skipped. Without a skipped page, waits on.
     ///
     /// # Errors
     ///
@@ -134,8 +134,8 @@ impl Drawing {
 
 impl Drop for Drawing {
     fn drop(&mut self) {
-        // First the raw mode, which makes a shell unusable and ends without waiting. A closed terminal
-        // needs no restoring, so errors are ignored.
+        // The raw mode is ended first, because this call does not wait for the terminal, and a shell is unusable in raw
+        // mode. Errors are ignored, because a closed terminal needs no restoration.
         disable_raw_mode().ok();
         let mut last = Vec::new();
         let (done, is_done) = sync_channel(1);
@@ -148,6 +148,7 @@ impl Drop for Drawing {
     }
 }
 
+/// Performs the commands until [`Drawing`] is dropped.
 fn write_all(commands: &Receiver<WriterCommand>, done: &mpsc::UnboundedSender<io::Result<()>>) {
     let write = |bytes: &[u8]| {
         let mut out = io::stdout().lock();
@@ -155,7 +156,7 @@ fn write_all(commands: &Receiver<WriterCommand>, done: &mpsc::UnboundedSender<io
     };
     while let Ok(command) = commands.recv() {
         match command {
-            // The receiver may have been dropped meanwhile.
+            // A send fails if `Drawing` was dropped during the write.
             WriterCommand::Write(bytes) => drop(done.send(write(&bytes))),
             WriterCommand::End(bytes, done) => {
                 write(&bytes).ok();

@@ -1,4 +1,4 @@
-//! Texts of a given width on a terminal.
+//! The width of texts on a terminal, and texts that are fitted to a width.
 
 use ratatui::text::Span;
 
@@ -18,7 +18,7 @@ pub(crate) fn fitted(text: &str, most: usize) -> String {
     format!("{beginning}…{end}")
 }
 
-/// Returns the longest prefix that fits.
+/// Returns the longest prefix with at most this width.
 fn prefix(chars: impl Iterator<Item = char>, most: usize) -> String {
     let mut text = String::new();
     for char in chars {

@@ -1,4 +1,4 @@
-//! One lock, as a line of a table and as JSON.
+//! A lock in the output of `list` and `top`: as a row of a table, and as JSON.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ enum LockKind {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     kind: LockKind,
-    /// The lock in the form of `inspect`.
+    /// The fields that `inspect` prints, too.
     #[serde(flatten)]
     view: LockView,
     /// The fencing counter: the token of the last lease, or a larger number after failed attempts.
@@ -56,11 +56,11 @@ pub(crate) struct Row {
     pub(crate) cells: Cells,
 }
 
-/// The cells of a row.
+/// The texts of a row.
 #[derive(Clone, Debug)]
 pub(crate) struct Cells {
     pub(crate) state: &'static str,
-    /// The whole owner, for lines that are not fitted to a terminal.
+    /// The owner with the whole lease id, for lines that are not fitted to a terminal.
     pub(crate) whole_owner: String,
     pub(crate) owner: String,
     pub(crate) left: String,
@@ -151,8 +151,8 @@ fn short_name(owner: &LeaseId) -> String {
     owner.label().map_or_else(|| short(&owner.to_string()).into_owned(), str::to_owned)
 }
 
-/// Returns the holder, with the number of holds if there are several, or the readers. If no quorum
-/// agrees, returns the holder on the first node that has a holder.
+/// Returns the text for the owner: the holder, with the number of holds if there are several, or the readers. If no
+/// quorum names a holder, returns the holder on the first node that has a holder.
 fn owner_of(found: &Inspection, named: impl Fn(&LeaseId) -> String) -> String {
     let (owner, holds) = match found.state() {
         LockState::Held | LockState::Shared => (found.holder(), found.holds()),

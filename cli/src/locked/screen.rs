@@ -52,7 +52,7 @@ pub(crate) struct Screen {
     /// The silent nodes, or the failure of the last listing.
     problems: Vec<String>,
     order: RowOrder,
-    /// The number of rows above the first visible one.
+    /// The number of rows above the first visible row.
     scrolled: usize,
     /// The number of rows that fitted at the last drawing.
     page: usize,
@@ -107,7 +107,7 @@ impl Screen {
 
     fn head(&self) -> String {
         let interval = duration::shown(self.interval);
-        let Some(rows) = &self.rows else { return format!("redquorum top: asking, every {interval}") };
+        let Some(rows) = &self.rows else { return format!("redquorum top: loading; every {interval}") };
         let (locks, waiting) = (counted(rows.len(), "lock"), waiting(rows));
         format!("redquorum top: {locks}, {waiting} waiting; every {interval}, by {}", self.order.shown())
     }
@@ -115,9 +115,9 @@ impl Screen {
     /// Draws the screen, and limits the scrolling to the existing rows.
     pub(crate) fn draw(&mut self, frame: &mut Frame<'_>) {
         let width = frame.area().width;
-        let most = frame.area().height.saturating_sub(4) / 2;
-        let problems = u16::try_from(self.problems.len()).unwrap_or(u16::MAX).min(most);
-        let [head, wrong, title, body, keys] = Layout::vertical([
+        let max_problems = frame.area().height.saturating_sub(4) / 2;
+        let problems = u16::try_from(self.problems.len()).unwrap_or(u16::MAX).min(max_problems);
+        let [head, problem_area, title, body, keys] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(problems),
             Constraint::Length(1),
@@ -132,23 +132,24 @@ impl Screen {
         let scrolled = self.scrolled.min(count.saturating_sub(page));
         let fit = |text: &str| fitted(text, width.into());
         frame.render_widget(Line::from(fit(&self.head())).bold(), head);
-        let wrongs: Vec<Line<'_>> =
+        let problem_lines: Vec<Line<'_>> =
             self.problems.iter().map(|problem| fit(problem).fg(Color::Yellow).into()).collect();
-        frame.render_widget(Paragraph::new(wrongs), wrong);
+        frame.render_widget(Paragraph::new(problem_lines), problem_area);
         let mut lines = lines.into_iter();
         frame.render_widget(Line::from(lines.next().unwrap_or_default()).reversed(), title);
         let shown: Vec<Line<'_>> = lines.skip(scrolled).take(page).map(Line::from).collect();
         frame.render_widget(Paragraph::new(shown), body);
         let last = (scrolled + page).min(count);
-        let seen = if count > page { format!("  {}-{last} of {count}", scrolled + 1) } else { String::new() };
-        let help = format!("q quit  ↑↓ PgUp PgDn scroll  s sort{seen}");
+        let position =
+            if count > page { format!("  {}-{last} of {count}", scrolled + 1) } else { String::new() };
+        let help = format!("q quit  ↑↓ PgUp PgDn scroll  s sort{position}");
         frame.render_widget(Line::from(fit(&help)).dim(), keys);
         (self.scrolled, self.page) = (scrolled, page.max(1));
     }
 }
 
-/// Returns the number of waiters, as an estimate. A waiter for any permit of a semaphore is in the queues
-/// of several slots, and counts once.
+/// Returns an estimate of the number of waiters. A waiter for any permit of a semaphore is in the queues of several
+/// slots, so only the longest queue of each semaphore counts.
 fn waiting(rows: &[Row]) -> u64 {
     let mut of_semaphores: BTreeMap<&[u8], u32> = BTreeMap::new();
     let mut waiting = 0;
@@ -156,12 +157,12 @@ fn waiting(rows: &[Row]) -> u64 {
         match &row.semaphore {
             None => waiting += u64::from(row.waiters),
             Some(semaphore) => {
-                let most = of_semaphores.entry(semaphore).or_default();
-                *most = (*most).max(row.waiters);
+                let longest = of_semaphores.entry(semaphore).or_default();
+                *longest = (*longest).max(row.waiters);
             }
         }
     }
-    waiting + of_semaphores.values().map(|most| u64::from(*most)).sum::<u64>()
+    waiting + of_semaphores.values().map(|longest| u64::from(*longest)).sum::<u64>()
 }
 
 #[cfg(test)]

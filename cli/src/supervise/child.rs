@@ -1,4 +1,4 @@
-//! The process of the command.
+//! The process of the command: its start, its signals and its end.
 
 use std::{ffi::OsString, os::unix::process::CommandExt, process::Command};
 
@@ -14,11 +14,11 @@ use tokio::signal::unix::{self, SignalKind, signal};
 
 use crate::{environment::removed_for_commands, exit::Exit, failure::Failure, supervise::exec_child};
 
-/// A process that leads its own process group.
+/// The process of the command, which leads its own process group.
 #[derive(Debug)]
 pub(crate) struct Child {
     pid: Pid,
-    /// SIGCHLD, which names neither the child nor the change.
+    /// The receiver of SIGCHLD, which names neither the child nor the change.
     changes: unix::Signal,
 }
 
@@ -35,9 +35,9 @@ impl Child {
     /// Starts the command: in its own process group, killed if this process dies (on Linux), and in
     /// the foreground of the terminal if `is_foreground`.
     ///
-    /// This needs steps between fork and exec, where Rust allows unsafe code only. Therefore this
-    /// program is started again, [takes the steps](exec_child), and becomes the command. If the
-    /// command does not exist, the started program reports the failure.
+    /// The signal for the death of the parent and the foreground have to be set between fork and exec, which needs
+    /// unsafe code in Rust. Therefore the new process first runs this program again, [sets both](exec_child), and then
+    /// becomes the command. If the command does not exist, the new process reports the failure.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Child {
         is_foreground: bool,
         is_json: bool,
     ) -> Result<Self, Failure> {
-        // Registered before the start, so that the end of the process is not missed.
+        // The receiver is registered before the start, so that the end of the process is not missed.
         let changes = signal(SignalKind::child());
         let changes = changes.map_err(|error| Failure::internal("register signals", error))?;
         let mut child = Command::new(this_program()?);
@@ -80,7 +80,7 @@ impl Child {
         killpg(self.pid, signal).ok();
     }
 
-    /// Waits for the next change of the process. The end is returned once.
+    /// Waits for the next change of the process. The end is returned once, and later calls fail.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl Child {
     }
 }
 
-/// Returns the path of this program, which stays valid if the file is replaced while it runs.
+/// Returns a path of this program that stays valid if the file is replaced while the program runs.
 #[cfg(all(target_os = "linux", not(redquorum_portable)))]
 pub(super) fn this_program() -> Result<std::path::PathBuf, Failure> {
     Ok("/proc/self/exe".into())

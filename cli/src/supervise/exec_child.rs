@@ -1,4 +1,4 @@
-//! The process of a command before its exec, which runs this program again.
+//! The first part of the command's process, which runs this program until the exec of the command.
 
 use std::{
     convert::Infallible,
@@ -13,11 +13,11 @@ use nix::unistd::{Pid, getppid};
 
 use crate::{exit::Exit, failure::Failure, supervise::terminal};
 
-/// The first argument of such a process. The argument is internal and no subcommand, so that help and
-/// completions do not contain it.
+/// The first argument of a process that is to become a command. The argument is no subcommand, so that help and
+/// completions do not list it.
 pub(crate) const NAME: &str = "exec-child";
 
-/// The arguments of such a process.
+/// The arguments of a process that is to become a command.
 #[derive(Debug, Parser)]
 #[command(name = NAME)]
 pub(crate) struct ExecChild {
@@ -36,7 +36,7 @@ pub(crate) struct ExecChild {
 }
 
 impl ExecChild {
-    /// Returns the arguments, if this process is to become a command.
+    /// Returns the arguments; `None` if this process is not to become a command.
     pub(crate) fn of_this_process() -> Option<Self> {
         let mut arguments = std::env::args_os().skip(1).peekable();
         let is_exec_child = arguments.peek().is_some_and(|first| first == NAME);
@@ -63,7 +63,7 @@ impl ExecChild {
         Err(Failure::new(exit, format!("{}: {error}: {remedy}", program.display())))
     }
 
-    /// Has the kernel kill this process when its parent dies, before and after the exec.
+    /// Requests that the kernel kills this process when its parent dies, before and after the exec.
     fn die_with_parent(&self) -> Result<(), Failure> {
         #[cfg(all(target_os = "linux", not(redquorum_portable)))]
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)

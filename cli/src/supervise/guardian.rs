@@ -23,12 +23,12 @@ use crate::{exit::Exit, failure::Failure, supervise::child::this_program};
 const NAME: &str = "guard-group";
 
 /// The handle of the guardian, a process beside the command. If redquorum ends, the guardian kills the
-/// command's group. Without a guardian, the group would work without a lock after a SIGKILL of
+/// command's group. Without a guardian, the group would continue without a lock after a SIGKILL of
 /// redquorum.
 ///
-/// Only this process has the writing end of the pipe, so every way of ending closes the pipe. Dropping
-/// the handle without [`dismiss`](Self::dismiss) kills the group, too. The guardian has its own process
-/// group and blocks all signals except SIGKILL, so that a signal to a whole session does not end the
+/// Only this process has the writing end of the pipe, so the pipe is closed however this process ends. Dropping
+/// the handle without [`dismiss`](Self::dismiss) also closes the pipe, and so kills the group. The guardian has its own
+/// process group and blocks all signals except SIGKILL, so that a signal to a whole session does not end the
 /// guardian before redquorum.
 #[derive(Debug)]
 pub(crate) struct Guardian {
@@ -36,7 +36,7 @@ pub(crate) struct Guardian {
 }
 
 impl Guardian {
-    /// Starts the guardian without a group.
+    /// Starts the guardian, which kills nothing until [`guard`](Self::guard) names a group.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl Guardian {
         Ok(Self { process })
     }
 
-    /// Sends the group to kill.
+    /// Sends the id of the group to the guardian.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Guardian {
         written.map_err(|error| Failure::internal("send the group to the guardian", error))
     }
 
-    /// Reaps the guardian, if the dead process is the guardian. Returns false for any other process.
+    /// Reaps the guardian if `dead` is the guardian. Returns false if `dead` is another process.
     pub(crate) fn reap(&mut self, dead: Pid) -> bool {
         let is_guardian = i32::try_from(self.process.id()) == Ok(dead.as_raw());
         is_guardian && self.process.try_wait().is_ok()
@@ -75,7 +75,7 @@ impl Guardian {
     }
 }
 
-/// Guards a group, if this process was started as a guardian.
+/// Guards a group until the parent ends, if this process was started as a guardian. Otherwise returns `None`.
 pub(crate) fn guard_if_requested() -> Option<Exit> {
     let is_guardian = std::env::args_os().nth(1).is_some_and(|first| first == NAME);
     is_guardian.then(|| if guard().is_ok() { Exit::Success } else { Exit::Internal })
@@ -87,8 +87,8 @@ fn guard() -> io::Result<()> {
     let mut group = String::new();
     pipe.read_line(&mut group)?;
     io::copy(&mut pipe, &mut io::sink())?;
-    // The line is empty if redquorum ended before there was a group. 0 is the guardian's own group,
-    // and 1 is every process.
+    // The line is empty if redquorum ended before the command was started. The number 0 would stand for the guardian's
+    // own group, and 1 for every process.
     match group.trim().parse() {
         Ok(group) if group > 1 => Ok(killpg(Pid::from_raw(group), Signal::SIGKILL)?),
         _ => Ok(()),

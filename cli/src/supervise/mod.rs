@@ -1,4 +1,4 @@
-//! The supervision of a command that must not outlive its lease.
+//! The supervision of the command that `run` or `elect` runs. The command must not outlive its lease.
 //!
 //! ```text
 //!   time left of the lease ──► Rule ──► SIGTERM, SIGKILL or a notice
@@ -9,8 +9,8 @@
 //!   redquorum died ───────────────────► the guardian kills the group
 //! ```
 //!
-//! [`Rule`] decides, and [`Job`] performs. The loop waits for time, the command and signals
-//! only, because a slow terminal or disk must not delay a signal.
+//! [`Rule`] decides, and [`Job::run`] performs. The loop of `run` waits only for time, the command and signals. The
+//! loop must not wait for a terminal or a disk, because a slow terminal or disk would delay a signal.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -58,7 +58,7 @@ pub(crate) struct JobEnd {
     pub(crate) is_demanded: bool,
 }
 
-/// The reason for which a command is stopped.
+/// The reason why a command is stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseTrouble {
     /// The loss or the missing renewal, as a clause.
@@ -68,8 +68,8 @@ pub(crate) struct LeaseTrouble {
 }
 
 impl Job<'_> {
-    /// Runs the command and returns when it has ended. If the lease is about to end, the rule stops the
-    /// command before.
+    /// Runs the command, and returns when the command has ended. If the lease is about to end, the rule ends the
+    /// command before the lease.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Job<'_> {
     ///
     /// # Cancel safety
     ///
-    /// The future must not be dropped: the command would run on without supervision.
+    /// The future must not be dropped, because the command would continue without supervision.
     pub(crate) async fn run(
         self,
         lease: &Lease,
@@ -93,7 +93,7 @@ impl Job<'_> {
             return Err(Failure::new(Exit::LeaseLost, message));
         }
         let terminal = Terminal::of_job();
-        let is_foreground = terminal.as_ref().is_some_and(Terminal::is_lent);
+        let is_foreground = terminal.as_ref().is_some_and(Terminal::is_lendable);
         let mut orphans = Orphans::of_this_process()?;
         let mut guardian = Guardian::start()?;
         let mut child = Child::spawn(command, &variables, is_foreground, app.general.json)?;
@@ -157,7 +157,7 @@ impl Job<'_> {
         }
         let stopped = stopped.filter(|_| rule.has_intervened());
         if stopped.is_some() {
-            // Another client may soon hold the lock, so the rest of the command's group must not run on.
+            // Another client may soon hold the lock, so the remaining processes of the group must not continue.
             child.signal(Signal::SIGKILL);
         }
         let exit = ended?;
@@ -180,7 +180,7 @@ fn perform(step: RuleStep, child: &Child, lease: &Lease, subject: &str, app: &Ap
     let act = match step {
         RuleStep::Term => "SIGTERM",
         RuleStep::Kill => "SIGKILL",
-        RuleStep::Report => "the command runs on without it",
+        RuleStep::Report => "the command continues without the lease",
     };
     let trouble = LeaseTrouble { cause: trouble(lease, subject), reasons: node_reasons(lease) };
     let message = format!("{}: {act}", trouble.cause);
@@ -188,6 +188,7 @@ fn perform(step: RuleStep, child: &Child, lease: &Lease, subject: &str, app: &Ap
     trouble
 }
 
+/// Waits until at most `mark` of the validity is left. Without a mark, waits forever.
 async fn expiring(lease: &Lease, mark: Option<Duration>) {
     match mark {
         Some(mark) => lease.expiring_within(mark).await,

@@ -1,4 +1,4 @@
-//! The orphaned processes that the first process of a container has to reap.
+//! The orphaned processes that redquorum has to reap if it is the first process of a container.
 
 use std::convert::Infallible;
 
@@ -13,12 +13,11 @@ use crate::failure::Failure;
 
 /// The orphans of this process: processes whose parent ended before them.
 ///
-/// The system gives orphans to the first process of a container, or to a process that was made a
-/// subreaper before it became this program. Only that process can reap them, and an unreaped process
-/// occupies a process id.
+/// The system makes orphans children of the first process of a container, or of a process that was made a subreaper
+/// before it ran this program. Only this process can reap them, and an unreaped process occupies a process id.
 #[derive(Debug)]
 pub(crate) struct Orphans {
-    /// SIGCHLD; `None` if another process receives the orphans.
+    /// The receiver of SIGCHLD; `None` if another process receives the orphans.
     changes: Option<unix::Signal>,
 }
 
@@ -33,7 +32,8 @@ impl Orphans {
         Ok(Self { changes: changes.map_err(|error| Failure::internal("register signals", error))? })
     }
 
-    /// Reaps orphans for as long as this is polled. The command is left to [`Child`](super::child::Child).
+    /// Reaps orphans and the guardian, until the future is dropped. The command is not reaped here, because
+    /// [`Child`](super::child::Child) waits for it.
     pub(crate) async fn reap(
         &mut self,
         command: Option<Pid>,
@@ -41,7 +41,7 @@ impl Orphans {
     ) -> Infallible {
         let Some(changes) = &mut self.changes else { return std::future::pending().await };
         loop {
-            while let Some(dead) = dead().filter(|dead| Some(*dead) != command) {
+            while let Some(dead) = dead_child().filter(|dead| Some(*dead) != command) {
                 let is_guardian = guardian.as_mut().is_some_and(|guardian| guardian.reap(dead));
                 if !is_guardian && waitpid(dead, Some(WaitPidFlag::WNOHANG)).is_err() {
                     break;
@@ -60,9 +60,9 @@ fn is_reaper() -> bool {
     Pid::this().as_raw() == 1 || nix::sys::prctl::get_child_subreaper() == Ok(true)
 }
 
-/// Returns a child that has ended and is not reaped yet, without reaping it.
+/// Returns a child that has ended and is not reaped yet. The child stays unreaped.
 #[cfg(all(target_os = "linux", not(redquorum_portable)))]
-fn dead() -> Option<Pid> {
+fn dead_child() -> Option<Pid> {
     use nix::sys::wait::{Id, waitid};
     waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT).ok()?.pid()
 }
@@ -74,6 +74,6 @@ fn is_reaper() -> bool {
 }
 
 #[cfg(any(not(target_os = "linux"), redquorum_portable))]
-fn dead() -> Option<Pid> {
+fn dead_child() -> Option<Pid> {
     None
 }

@@ -1,4 +1,4 @@
-//! The reports about a lease that is not renewed, with the reasons of the nodes.
+//! The reports about a lease that is not renewed, with the reasons of the nodes. `Job::run` prints them.
 
 use std::time::Duration;
 
@@ -6,10 +6,11 @@ use redquorum::{Lease, error::Error};
 
 use crate::{failure::reasons, stopwatch};
 
-/// The share of the warning's mark after which a lease that is not renewed is looked at again.
-const SHARE: u32 = 10;
+/// The number of checks, within the time of the mark, whether a lease that was not renewed is renewed again.
+const CHECKS_PER_MARK: u32 = 10;
 
-/// Reports once that a lease is not renewed, and once that the lease is renewed again.
+/// The reporter of missing renewals: one message when the lease is not renewed, and one when the lease is renewed
+/// again.
 #[derive(Debug)]
 pub(super) struct RenewalReporter<'a> {
     /// The name of the lock, in the words of the user.
@@ -27,7 +28,7 @@ impl<'a> RenewalReporter<'a> {
     /// Waits until a report may be due.
     pub(super) async fn due(&self, lease: &Lease) {
         if self.is_reported {
-            stopwatch::pause(self.mark / SHARE).await;
+            stopwatch::pause(self.mark / CHECKS_PER_MARK).await;
         } else {
             lease.expiring_within(self.mark).await;
         }
@@ -40,8 +41,8 @@ impl<'a> RenewalReporter<'a> {
 
     fn report_about(&mut self, left: Duration, reasons: impl FnOnce() -> Vec<String>) -> Option<String> {
         let (subject, is_late) = (self.subject, left <= self.mark);
+        // A lease without remaining validity is lost. `Job::run` reports the loss.
         if std::mem::replace(&mut self.is_reported, is_late) == is_late || left.is_zero() {
-            // The supervision reports a lost lease.
             return None;
         }
         let message = if is_late {
@@ -58,7 +59,7 @@ pub(super) fn node_reasons(lease: &Lease) -> Vec<String> {
     reasons(&lease.node_replies())
 }
 
-/// Returns the present trouble of a lease as a clause: the loss with its reason, or the missing renewal.
+/// Returns a clause about the state of a lease: the loss with its reason, or the missing renewal.
 pub(super) fn trouble(lease: &Lease, subject: &str) -> String {
     match lease.ensure() {
         Err(Error::LeaseLost(lost)) => format!("the lease on {subject} is lost: {}", lost.reason),

@@ -18,11 +18,11 @@ pub(crate) enum OnLoss {
     Term,
     /// SIGKILL before the lease ends
     Kill,
-    /// No signal: the command runs on without the lock
+    /// No signal: the command continues without the lock
     Ignore,
 }
 
-/// The marks before the end of validity: of the warning, and of the two signals.
+/// The marks before the end of validity, at which the warning and the two signals are due.
 ///
 /// ```text
 ///   renewed          SIGTERM                 SIGKILL         end of validity
@@ -36,7 +36,7 @@ pub(crate) struct Marks {
     /// The time from SIGKILL to the end of validity: for timers, the delivery of the signal, and the
     /// kernel's work for a killed process.
     pub(crate) margin: Duration,
-    /// The remaining validity below which a lease counts as not renewed. A renewed lease has more.
+    /// The remaining validity below which a lease counts as not renewed. A lease that is renewed in time has more.
     pub(crate) warning: Duration,
 }
 
@@ -52,16 +52,16 @@ impl Marks {
     ///
     /// # Errors
     ///
-    /// A grace above half of the ttl less the margin, because a lease without any failure would come
-    /// near that mark.
+    /// A grace above half of the ttl minus the margin. The remaining validity would come near the mark of SIGTERM even
+    /// if every renewal succeeds.
     pub(crate) fn new(ttl: Duration, grace: Option<Duration>) -> Result<Self, String> {
         let margin = (ttl / 20).min(Self::MAX_MARGIN);
         let grace = grace.unwrap_or(ttl / 6);
-        let most = (ttl / 2).saturating_sub(margin);
-        if grace > most {
+        let max_grace = (ttl / 2).saturating_sub(margin);
+        if grace > max_grace {
             return Err(format!(
-                "a --kill-after of {grace:?} is too long for a ttl of {ttl:?}: {most:?} is the most, or give \
-                 a longer --ttl"
+                "a --kill-after of {grace:?} is too long for a ttl of {ttl:?}: give {max_grace:?} or less, or a \
+                 longer --ttl"
             ));
         }
         Ok(Self { grace, margin, warning: ttl / 2 })
@@ -81,16 +81,15 @@ pub(crate) enum RuleStep {
 
 /// The rule that ends a command before its lease ends.
 ///
-/// The caller passes the remaining validity and performs the step. The next call is due when no more
-/// than [`mark`](Self::mark) is left.
+/// The caller passes the remaining validity to [`at`](Self::at), and performs the step. The next call is due when at
+/// most [`mark`](Self::mark) is left.
 ///
 /// # Invariants
 ///
-/// 1. With no more left than the margin, [`RuleStep::Kill`] has been returned, unless losses are
-///    ignored.
-/// 2. Each step is returned once, and none after `Kill`.
-/// 3. A renewal reverses no step, because a command that received SIGTERM is going to end. The renewal
-///    only delays the `Kill`.
+/// 1. After a call with at most the margin left, [`RuleStep::Kill`] has been returned, unless losses are ignored.
+/// 2. Each step is returned once, and no step after `Kill`.
+/// 3. A renewal reverses no step, because a command that received SIGTERM is going to end. The renewal only delays the
+///    `Kill`.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     on_loss: OnLoss,
@@ -140,7 +139,7 @@ impl Rule {
         self.marks.warning
     }
 
-    /// Whether the command received SIGTERM or SIGKILL for its lease.
+    /// Whether [`RuleStep::Term`] or [`RuleStep::Kill`] has been returned.
     pub(crate) fn has_intervened(&self) -> bool {
         matches!(self.phase, RulePhase::SigtermSent | RulePhase::Killed)
     }
@@ -174,13 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn a_grace_near_the_remaining_time_of_a_renewed_lease_is_refused() {
+    fn a_grace_above_half_of_the_ttl_minus_the_margin_is_refused() {
         let longest = Duration::from_secs(14);
         assert_eq!(Marks::new(TTL, Some(longest)).map(|marks| marks.grace), Ok(longest));
         let refused = Marks::new(TTL, Some(longest + Duration::from_millis(1))).unwrap_err();
         assert_eq!(
             refused,
-            "a --kill-after of 14.001s is too long for a ttl of 30s: 14s is the most, or give a longer --ttl"
+            "a --kill-after of 14.001s is too long for a ttl of 30s: give 14s or less, or a longer --ttl"
         );
     }
 

@@ -23,7 +23,7 @@ const PASSED_ON: [Signal; 9] = [
     Signal::SIGCONT,
 ];
 
-/// The registered signals of this process, which lose their default effect.
+/// The signals that this process receives instead of their default effect.
 ///
 /// A signal that was ignored at the start stays ignored, for the command too, so that `nohup` works.
 #[derive(Debug)]
@@ -60,8 +60,8 @@ impl Signals {
         .await
     }
 
-    /// Receives the next signal that ends a process without a command. SIGTSTP stops this process, with
-    /// the animated lines hidden.
+    /// Waits for a signal that ends redquorum while no command runs. SIGTSTP (Ctrl-Z) stops this process, with the
+    /// animated lines hidden.
     ///
     /// # Cancel safety
     ///
@@ -79,11 +79,11 @@ impl Signals {
     }
 }
 
-/// Lets signals end this process if it is the first process of a container. The system delivers only
-/// signals with a handler to such a process.
+/// Makes signals end this process if it is the first process of a container. Without this function, signals would have
+/// no effect on the first process of a container, because the system delivers only signals with a handler to it.
 ///
-/// For commands that handle no signals. Call this function before the process has a second thread,
-/// because every thread would have to block the signals.
+/// This function is for commands that do not register [`Signals`]. It has to be called before the process has a second
+/// thread, because every thread has to block the signals.
 ///
 /// # Errors
 ///
@@ -109,12 +109,12 @@ pub(crate) fn demands_end(signal: Signal) -> bool {
     matches!(signal, Signal::SIGINT | Signal::SIGTERM)
 }
 
-/// Whether the signal ends a process without a command.
+/// Whether the signal ends redquorum while no command runs.
 pub(crate) fn ends(signal: Signal) -> bool {
     matches!(signal, Signal::SIGHUP | Signal::SIGINT | Signal::SIGQUIT | Signal::SIGTERM)
 }
 
-/// Returns the signals to pass on that were not ignored when this process was started.
+/// Returns the signals of [`PASSED_ON`] that were not ignored when this process was started.
 fn not_ignored() -> impl Iterator<Item = Signal> {
     let ignored = ignored();
     PASSED_ON.into_iter().filter(move |signal| ignored & (1 << (*signal as i32 - 1)) == 0)
@@ -128,7 +128,7 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Returns an empty mask, because the system reveals ignored signals to unsafe code only.
+/// Returns an empty mask, because only unsafe code could ask this system for the ignored signals.
 #[cfg(any(not(target_os = "linux"), redquorum_portable))]
 fn ignored() -> u64 {
     0

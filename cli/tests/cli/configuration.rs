@@ -98,7 +98,7 @@ async fn a_file_of_an_argument_overrides_the_environment_with_a_notice() {
         )
     );
     assert!(exported.keys().await.is_empty());
-    // A file without nodes leaves them to the environment, without a notice.
+    // If the file has no nodes, the nodes come from the environment, without a notice.
     std::fs::write(&file, "").unwrap();
     let done = output(init(&file)).await;
     assert_eq!((exit_code(&done), stderr(&done)), (0, String::new()));

@@ -433,7 +433,7 @@ async fn a_restarted_node_is_found_before_and_in_quarantine() {
     assert_finding(&before, "quorum", None, "warn", "2 of 3 nodes vote");
     drop(builder(&cluster).connect().await.unwrap());
     let within = output(command_on(&cluster, QUICK)).await;
-    assert_finding(&within, "quarantine", Some(node.port()), "warn", "it gives no votes for");
+    assert_finding(&within, "quarantine", Some(node.port()), "warn", "the node gives no votes for");
     assert_finding(&within, "quorum", None, "warn", "2 of 3 nodes vote");
 }
 

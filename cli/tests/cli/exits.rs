@@ -99,7 +99,7 @@ async fn a_held_lock_is_reported_at_once_or_after_the_wait() {
 }
 
 #[tokio::test]
-async fn a_held_lock_is_reported_with_its_holder_in_one_line_or_on_a_terminal_in_two() {
+async fn an_error_names_the_holder_in_a_line_of_its_own_on_a_terminal() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let holder = format!("touch {}; exec sleep 1000", scratch.file("held"));
@@ -218,7 +218,7 @@ async fn invalid_arguments_are_a_usage_error() {
         (&["run", "job", "make", "report"], "tip: put `--` before the command"),
         (&["elect", "job", "--value", "v"], "tip: put `--` before the command"),
         (&["run", "job", "--ttl", "30", "--", "true"], "the unit is missing: write it like 30s"),
-        (&["run", "job", "--kill-after", "20s", "--", "true"], "14s is the most"),
+        (&["run", "job", "--kill-after", "20s", "--", "true"], "give 14s or less"),
         (&["run", "job", "--on-loss", "kill", "--kill-after", "1s", "--", "true"], "--on-loss term"),
         (&["elect", "job", "--value", "v", "--on-loss", "ignore", "--", "true"], "ignore"),
         (&["run", "redquorum:node", "--", "true"], "reserved"),
@@ -255,8 +255,8 @@ async fn a_closed_output_ends_an_observer_as_sigpipe() {
     let mut observer = command_admitting_new_nodes(&cluster, ["observe", "e"]);
     let mut observer = observer.spawn().unwrap();
     drop(observer.stdout.take());
-    // The first line may have been written before the pipe was closed. Then writing the line of the
-    // next leader fails.
+    // The first line may have been written before the pipe was closed. In this case, the write for the next leader
+    // fails.
     drop(leader);
     let next = command_admitting_new_nodes(
         &cluster,
@@ -269,9 +269,9 @@ async fn a_closed_output_ends_an_observer_as_sigpipe() {
     drop(next);
 }
 
-/// A stack that no system can provide stands for a limit of threads, which does not bind the superuser.
+/// The test requests a stack that no system can provide. A limit of threads would not apply to the superuser.
 #[tokio::test]
-async fn a_system_that_starts_no_thread_is_an_error_in_words() {
+async fn a_refused_thread_is_an_error_with_a_remedy() {
     let cluster = Cluster::start(1).await;
     for (arguments, start) in [
         (&["run", "job", "--", "true"][..], "redquorum: cannot start a thread for messages: "),

@@ -94,7 +94,7 @@ async fn init_names_the_node_that_it_waits_for() {
     }
 }
 
-/// A new user may call other commands before `init`.
+/// A user may call other commands before `init`.
 #[tokio::test]
 async fn new_nodes_can_be_initialised_after_any_command() {
     let cluster = Cluster::start(3).await;
@@ -146,9 +146,9 @@ async fn a_refused_first_contact_does_not_prevent_init() {
     }
 }
 
-/// A node that was claimed by another configuration may be an empty node in the place of a lost one.
+/// A client with another configuration registers with an empty node. This node may have lost votes of the quorum.
 #[tokio::test]
-async fn init_if_needed_takes_over_no_node_beside_nodes_of_the_quorum() {
+async fn init_takes_over_no_claimed_node_of_an_existing_quorum() {
     let cluster = Cluster::start(3).await;
     let made = output(command_on(&cluster, ["init"])).await;
     assert_eq!(exit_code(&made), 0, "{}", stderr(&made));
@@ -198,7 +198,7 @@ async fn a_command_that_starts_before_its_nodes_waits() {
     }
 }
 
-/// A client has registered with empty nodes, which may have been flushed while a lease is held.
+/// A client has registered with the empty nodes. For `init`, these nodes may have been flushed while a lease was held.
 #[tokio::test]
 async fn init_asks_on_a_terminal_before_it_admits_nodes_in_quarantine() {
     let cluster = Cluster::start(3).await;

@@ -218,7 +218,7 @@ async fn a_lock_is_free_if_nodes_disagree_and_unclear_with_a_silent_node() {
     }
     // A hash with two fields is a lock of another kind.
     cluster.server(1).command(&["HSET", "job", "a", "1", "b", "1"]).await;
-    assert_eq!(conclusion().await, "job is free: 2 of 3 nodes have a holder, but no 2 the same one");
+    assert_eq!(conclusion().await, "job is free: 2 of 3 nodes have a holder, but no holder has 2 nodes");
     cluster.server(2).kill().await;
     assert!(conclusion().await.starts_with("job is unclear"), "{}", conclusion().await);
 }
@@ -372,8 +372,8 @@ async fn slots_in_use_beyond_the_permit_count_are_reported() {
     }
 }
 
-/// One client has the turn, and waits for the last of four permits. Another client waits for the turn, to acquire a single
-/// permit by `acquire_many`.
+/// One client has the turn, and waits for the last of four permits. Another client waits for the turn, to acquire a
+/// single permit by `acquire_many`.
 #[tokio::test]
 async fn force_unlock_of_the_multi_permit_lock_ends_the_turn_of_its_holder() {
     let cluster = Cluster::start(3).await;

@@ -21,6 +21,7 @@ async fn client(cluster: &Cluster, label: &str) -> Quorum {
     builder().label(label).connect().await.unwrap()
 }
 
+/// Gives a server the key of a lock with this owner.
 async fn hold(server: &Server, name: &str, owner: &str) {
     server.command(&["HSET", name, owner, "1"]).await;
     server.command(&["PEXPIRE", name, "60000"]).await;
@@ -272,10 +273,9 @@ async fn top_redraws_the_locks_and_restores_the_terminal() {
             (1, 1),
             "{end:?}"
         );
-        assert!(
-            output_so_far.ends_with("\u{1b}[?25h") || output_so_far.contains("\u{1b}[?25h"),
-            "the cursor is hidden at the end"
-        );
+        let [shows_cursor, hides_cursor] =
+            ["\u{1b}[?25h", "\u{1b}[?25l"].map(|sequence| output_so_far.rfind(sequence));
+        assert!(shows_cursor > hides_cursor, "the cursor is hidden at the end: {output_so_far:?}");
         second.unlock().await.unwrap();
     }
 }

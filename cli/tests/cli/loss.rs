@@ -151,7 +151,7 @@ async fn an_ignored_loss_is_reported_and_the_command_continues() {
     std::fs::write(&go, "").unwrap();
     let run = wait_for_output(run).await;
     assert_eq!(exit_code(&run), 5, "{}", stderr(&run));
-    assert!(stderr(&run).contains("runs on without it"), "{}", stderr(&run));
+    assert!(stderr(&run).contains("continues without the lease"), "{}", stderr(&run));
 }
 
 #[tokio::test]

@@ -59,9 +59,8 @@ async fn the_first_process_of_a_container_reaps_orphans() {
 async fn a_candidate_reaps_orphans_during_the_restart_pause() {
     let cluster = Cluster::start(1).await;
     let scratch = Scratch::new();
-    let (started, reaped) = (scratch.file("started"), scratch.file("buried"));
-    // Each orphan ends after the command, and a second process writes the time of the reaping to a
-    // file.
+    let (started, reaped) = (scratch.file("started"), scratch.file("reaped"));
+    // Each orphan ends after the command, and another process writes the time at which the orphan is reaped to a file.
     let script = format!(
         "date +%s%N >> {started}\n\
          (orphan=$(sh -c 'sleep 0.05 > /dev/null & echo $!')\n\
@@ -69,10 +68,11 @@ async fn a_candidate_reaps_orphans_during_the_restart_pause() {
     );
     let mut elect = command_admitting_new_nodes(&cluster, ["elect", "job", "--value", "v", "--restart"]);
     let elect = in_a_container(elect.args(["-c", &script])).spawn().unwrap();
-    // The pause lasts for a second. A reaping at its end would be directly before the next start.
+    // The pause lasts for a second. If orphans were reaped only at the end of the pause, the recorded time would be
+    // directly before the next start.
     let is_reaped_in_the_pause = || {
         let times = |name| -> Vec<u64> { scratch.read(name).lines().map(|at| at.parse().unwrap()).collect() };
-        let (started, reaped) = (times("started"), times("buried"));
+        let (started, reaped) = (times("started"), times("reaped"));
         std::iter::zip(&reaped, started.iter().skip(1)).any(|(reaped, next)| reaped + 500_000_000 < *next)
     };
     eventually(TIME_LIMIT, "an orphan is reaped half a second before the next start", async || {

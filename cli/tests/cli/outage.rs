@@ -50,7 +50,7 @@ async fn a_wait_reports_quarantines_once_and_again_after_a_change() {
     assert!(first.starts_with("no quorum: 0 of 3 nodes vote, 2 needed; "), "{first}");
     assert!(first.contains(&format!("127.0.0.1:{quarantined}: in quarantine for ")), "{first}");
     cluster.server(0).kill().await;
-    // Inspections in between find a shorter rest of the quarantine, which is not reported.
+    // Inspections between the two reports find a shorter remaining quarantine, which is not reported.
     let second = message().await;
     assert!(second.contains(&format!("; 127.0.0.1:{dead}: ")), "{second}");
     assert!(!second.contains(&format!("; 127.0.0.1:{dead}: in quarantine")), "{second}");

@@ -1,4 +1,4 @@
-//! The command of a redquorum that is killed.
+//! The processes of the command after the end of redquorum.
 
 use redquorum_tests::{Cluster, eventually};
 use rustix::process::Signal;

@@ -25,7 +25,7 @@ async fn nodes(options: ServerOptions, rules: &str) -> (Cluster, impl Fn(&[&str]
     (cluster, command)
 }
 
-/// A user as Redis 7 makes one by default has every key, every command and no channel.
+/// In the first case, the user has no channel, as a new user of Redis 7 has by default.
 #[tokio::test]
 async fn nodes_that_refuse_notices_confirm_unlocks() {
     for (setting, rules, remedy) in [
@@ -79,7 +79,7 @@ async fn nodes_that_refuse_notices_confirm_unlocks() {
     }
 }
 
-/// Each connection logs a reason once, however many notices are refused.
+/// Each connection logs a reason once, even if many notices are refused.
 #[tokio::test]
 async fn a_refused_notice_is_logged_once_for_each_node() {
     let (_cluster, command) = nodes(ServerOptions::default(), "~* resetchannels +@all").await;

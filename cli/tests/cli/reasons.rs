@@ -37,7 +37,7 @@ async fn set_password(server: &Server, password: &str) {
     server.command(&user).await;
 }
 
-/// The user of the holder gets another password, and the sessions of the user are closed.
+/// The holder's user gets another password, and the user's connections are closed.
 #[tokio::test]
 async fn the_reasons_of_the_nodes_are_reported_before_and_at_the_end_of_a_lease() {
     for (command, of_leader) in [("run", false), ("elect", true)] {
@@ -144,7 +144,7 @@ async fn elect_reports_how_a_command_that_is_restarted_has_ended() {
     }
 }
 
-/// A node that merely answered gave no vote, and a node that was not needed says nothing about a shortage.
+/// A node that answered gave no vote, and a node that was not asked is no reason for the missing quorum.
 #[tokio::test]
 async fn a_missing_quorum_shows_no_votes_of_nodes_that_answered() {
     let cluster = Cluster::start(3).await;

@@ -41,10 +41,12 @@ struct Machine {
     scratch: Scratch,
 }
 
-/// A program that writes its token and arguments to `noted`, and ends when the file `go` exists.
+/// A job that writes its token and arguments to `noted`, and ends when the file `go` exists.
 const REPORT: &str =
     "echo \"$REDQUORUM_FENCING_TOKEN $*\" >> noted; until [ -e go ]; do /bin/sleep 0.01; done";
+/// A command of a leader, which writes its term to `noted`, and does not end.
 const SCHEDULER: &str = "echo \"$REDQUORUM_TERM\" >> noted; exec /bin/sleep 1000";
+/// A replacement of `sleep`, which writes its arguments to `slept`, and ends at once.
 const SLEEP: &str = "echo \"$*\" >> slept";
 
 impl Machine {

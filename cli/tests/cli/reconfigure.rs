@@ -133,14 +133,14 @@ async fn invalid_moves_are_refused_before_any_change() {
 }
 
 #[tokio::test]
-async fn a_move_without_a_new_node_closes_nothing_and_succeeds_with_the_node() {
+async fn a_move_closes_no_node_until_each_new_node_answers() {
     let fixture = Fixture::start().await;
     fixture.cluster.server(3).kill().await;
     let failed = output(fixture.reconfigure(&["--yes"])).await;
     assert_eq!(exit_code(&failed), 69, "{}", stderr(&failed));
     let printed = stderr(&failed);
     assert!(
-        printed.contains(&fixture.node(3)) && printed.contains("run it again: it continues from here"),
+        printed.contains(&fixture.node(3)) && printed.contains("run the command again to continue"),
         "{printed}"
     );
     assert_eq!(fixture.run_status("old").await, 0);
@@ -151,7 +151,7 @@ async fn a_move_without_a_new_node_closes_nothing_and_succeeds_with_the_node() {
 }
 
 #[tokio::test]
-async fn a_new_node_that_is_a_stranger_ends_the_command_and_closes_nothing() {
+async fn a_new_node_of_another_quorum_or_without_answers_prevents_the_move() {
     let fixture = Fixture::start().await;
     // A server that accepts connections and never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

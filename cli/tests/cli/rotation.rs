@@ -11,7 +11,7 @@ use super::{
     scratch::Scratch,
 };
 
-/// The time to live of the lock.
+/// The ttl of the lock.
 const TTL: Duration = Duration::from_secs(3);
 
 async fn command_all(cluster: &Cluster, command: &[&str]) {
@@ -21,7 +21,7 @@ async fn command_all(cluster: &Cluster, command: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_rotation_in_the_settings_file_costs_the_command_no_lease() {
+async fn a_new_password_in_the_settings_file_ends_no_lease() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let settings = scratch.path().join("redquorum.toml");
@@ -39,7 +39,7 @@ async fn a_rotation_in_the_settings_file_costs_the_command_no_lease() {
     let run = run.spawn().unwrap();
     scratch.wait_until_exists("held").await;
     command_all(&cluster, &["ACL", "SETUSER", "app", ">second"]).await;
-    // A file that is half written, and then the whole file.
+    // First the file is half written, and later whole.
     std::fs::write(&settings, "nodes = [\"redis://app:sec").unwrap();
     command_all(&cluster, &["CLIENT", "KILL", "USER", "app"]).await;
     let is_connected = async || {

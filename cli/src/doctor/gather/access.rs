@@ -1,5 +1,5 @@
-//! The permissions of the user on a node: every command of the script is tried with reserved names, and every kind of
-//! key without a change of the key.
+//! The permissions of the user on a node. Every command of the library's script is tried on reserved keys. Every kind
+//! of key is tried without a change of the key.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -18,21 +18,23 @@ use crate::{
     name, stopwatch,
 };
 
-/// The script that tries every command. A script is atomic, so its keys are visible to no other client,
-/// and commands are checked as in the scripts of locks.
+/// The script that tries every command. In a script, the server checks permissions as in the library's script. A script
+/// is atomic, so other clients do not see its keys.
 const PROBE: &str = include_str!("probe.lua");
 
-/// The script that tries keys.
+/// The script that tries every kind of key.
 const KEYS: &str = include_str!("keys.lua");
 
-/// The patterns of the keys that are not the locks' own.
+/// The pattern of the library's own keys.
 const OWN_KEYS: &str = "~redquorum:*";
+
+/// The pattern of the fencing counters.
 const COUNTER_KEYS: &str = "~redisson_lock_token:*";
 
-/// The time limit of a published notice, which usually arrives within a round trip.
+/// The time limit for the arrival of a published notice, which usually takes a round trip.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Returns the permissions of the user, for the locks of these names, or for locks of any name.
+/// Returns the permissions of the user, for locks with these names, or without names, for locks with any name.
 pub(super) async fn query(
     connection: &mut NodeConnection,
     names: &[Vec<u8>],
@@ -40,8 +42,8 @@ pub(super) async fn query(
     let name = format!("redquorum:doctor:{}", Uuid::new_v4().simple());
     let channel = format!("redisson_lock__channel:{{{name}}}");
     let wake_channel = format!("redisson_lock__channel:redquorum:wake:{{{name}}}:1");
-    let to_wakes = connection.subscribe(&wake_channel).await?;
-    let subscribed = connection.subscribe(&channel).await?.and(to_wakes);
+    let subscribed_to_wakes = connection.subscribe(&wake_channel).await?;
+    let subscribed = connection.subscribe(&channel).await?.and(subscribed_to_wakes);
     let by_text: Reply<i64> = connection.query(cmd("EVAL").arg("return 1").arg(0)).await?;
     let loads: Reply<String> = connection.query(cmd("SCRIPT").arg("LOAD").arg(PROBE)).await?;
     let (by_hash, failed) = match &loads {
@@ -59,12 +61,12 @@ pub(super) async fn query(
     let notices = if !refused.is_empty() {
         Err(NoticeFailure::Refused(refused))
     } else if failed.is_err() {
-        Err(NoticeFailure::Other("no script runs, so none can publish".to_owned()))
+        Err(NoticeFailure::Other("no script runs, so no notice was published".to_owned()))
     } else {
         arrival(connection, &channel).await.map_err(NoticeFailure::Other)
     };
     let (lacking_keys, lock_keys) = match &failed {
-        Ok(_) => keys(connection, names).await?,
+        Ok(_) => try_keys(connection, names).await?,
         Err(text) => (Vec::new(), Err(text.clone())),
     };
     Ok(Access {
@@ -78,7 +80,8 @@ pub(super) async fn query(
     })
 }
 
-/// Returns the refused commands of notices.
+/// Returns the refused commands of notices: `subscribed` is the error of subscribing, and `failed` has the commands
+/// that failed in the probe.
 fn refused_notices(subscribed: Option<String>, failed: &[(String, String)]) -> Vec<RefusedNotice> {
     let published = failed.iter().find(|(command, _)| command == "publish").map(|(_, text)| text.clone());
     let refused = [("subscribe", subscribed), ("publish", published)];
@@ -96,8 +99,8 @@ fn refused_notices(subscribed: Option<String>, failed: &[(String, String)]) -> V
         .collect()
 }
 
-/// Returns each refused command once, because the probe tries some commands several times. Locks work without
-/// notices, so `publish` is left out.
+/// Returns the refused commands of the probe. The probe tries some commands several times, but each command is returned
+/// once. `publish` is left out, because locks work without notices.
 fn trial(failed: Vec<(String, String)>) -> CommandTrial {
     let mut refused: Vec<(String, String)> = Vec::new();
     for (command, text) in failed {
@@ -108,15 +111,16 @@ fn trial(failed: Vec<(String, String)>) -> CommandTrial {
     CommandTrial { refused }
 }
 
-/// Tries the keys of the library and of locks. Returns the lacking patterns, and the keys of locks.
-async fn keys(
+/// Tries the keys of the library and of locks. Returns the patterns of library keys that the user lacks, and the keys
+/// of locks that the user may use.
+async fn try_keys(
     connection: &mut NodeConnection,
     names: &[Vec<u8>],
 ) -> Result<(Vec<(&'static str, String)>, Reply<LockKeys>), Disconnected> {
     let unique = Uuid::new_v4().simple().to_string();
     let any_name = [format!("doctor:{unique}").into_bytes()];
     let tried = if names.is_empty() { &any_name[..] } else { names };
-    // The command has checked the names before.
+    // `doctor` has checked the names before, so every name has keys.
     let own: Vec<Vec<u8>> = tried.iter().filter_map(|name| keys_of(name).ok()).flatten().collect();
     let mut call = cmd("EVAL");
     call.arg(KEYS).arg(0).arg(&unique).arg(tried).arg(&own);
@@ -153,8 +157,8 @@ async fn keys(
     Ok((lacking, Ok(lock_keys)))
 }
 
-/// Returns the patterns of the keys that the user may read and write. `None` if the user may not read its own
-/// permissions, or has them in several sets.
+/// Returns the patterns of the keys that the user may use. Returns `None` if the user may not read its own permissions,
+/// or has several sets of permissions (selectors).
 async fn patterns(connection: &mut NodeConnection) -> Result<Option<Vec<String>>, Disconnected> {
     let user: Reply<String> = connection.query(cmd("ACL").arg("WHOAMI")).await?;
     let Ok(user) = user else { return Ok(None) };
@@ -176,7 +180,7 @@ async fn patterns(connection: &mut NodeConnection) -> Result<Option<Vec<String>>
     })
 }
 
-/// Runs the probe with EVAL or EVALSHA, and returns the failed commands with the error texts.
+/// Runs the probe with EVAL or EVALSHA, and returns the commands that failed in the script, with the error texts.
 async fn probe(
     connection: &mut NodeConnection,
     eval: &str,
@@ -192,7 +196,7 @@ async fn probe(
     }))
 }
 
-/// Waits for the notice that the probe published.
+/// Waits until the notice arrives that the probe published.
 async fn arrival(connection: &mut NodeConnection, channel: &str) -> Reply<()> {
     let is_notice = |push: &PushInfo| match (&push.kind, push.data.as_slice()) {
         (PushKind::Message, [Value::BulkString(from), ..]) => from == channel.as_bytes(),
@@ -248,7 +252,7 @@ mod tests {
         }
     }
 
-    /// A command that the probe does not try could be missing while the doctor reports a sound quorum.
+    /// If the probe did not try a command, `doctor` would report a sound quorum without the permission for it.
     #[test]
     fn the_probe_tries_every_command_of_the_script() {
         let tried = |command: &str| PROBE.contains(&format!("try('{command}'"));
@@ -263,7 +267,7 @@ mod tests {
         let rules =
             page.split("ACL SETUSER redquorum").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
         let rules: Vec<&str> = rules.split_whitespace().collect();
-        // Only a listing needs SCAN, which the page has as an addition.
+        // Only listings need SCAN, so the page names this permission separately.
         let commands = script_commands();
         for command in commands.iter().filter(|command| *command != "scan") {
             assert!(rules.contains(&&*format!("+{command}")), "{command} is not in {rules:?}");
@@ -272,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn each_refused_command_is_reported_once() {
+    fn a_command_that_is_refused_twice_is_reported_once() {
         let failed = ["set", "set", "time"].map(|command| (command.to_owned(), "why".to_owned()));
         let refused = trial(failed.to_vec()).refused;
         assert_eq!(refused.iter().map(|(command, _)| &**command).collect::<Vec<_>>(), ["set", "time"]);

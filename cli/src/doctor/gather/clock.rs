@@ -10,10 +10,11 @@ use crate::{
     stopwatch,
 };
 
-/// The number of samples before and after the pause. The quickest answer is the most exact one.
+/// The number of samples before the pause, and again after the pause. Of each, the quickest sample is used, because the
+/// error of a sample is half the round trip.
 const SAMPLES: usize = 10;
 
-/// A reading of the node's clock.
+/// A single reading of the node's clock.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     /// The seconds since the start of the measurement, by this machine's monotonic clock.
@@ -23,12 +24,12 @@ struct Sample {
     round_trip: Duration,
 }
 
-/// Measures the latency of answers, and the offset and the rate of the node's clock, with a pause for
-/// the rate.
+/// Measures the latency of answers, and the offset and rate of the node's clock. The rate is measured over the pause,
+/// and not without a pause.
 ///
-/// As in NTP, the node reads its clock between request and answer. Therefore the middle between request
-/// and answer differs from the time of the reading by at most half the round trip. This machine's wall
-/// clock is read once, so that a step of this clock does not look like a step of the node's clock.
+/// The node reads its clock at some time between request and answer. The middle between request and answer differs from
+/// this time by at most half the round trip, as in NTP. This machine's wall clock is read only once, at the start.
+/// Otherwise a step of this clock would look like a step of the node's clock.
 pub(super) async fn measure(
     connection: &mut NodeConnection,
     pause: Duration,

@@ -53,7 +53,7 @@ pub(super) async fn persistence(connection: &mut NodeConnection) -> Result<Persi
     })
 }
 
-/// Returns the seconds of silence after which a replica does not count any more.
+/// Returns the number of seconds without a message after which the server does not count a replica any more.
 pub(super) async fn max_lag(connection: &mut NodeConnection) -> Result<Reply<String>, Disconnected> {
     setting(connection, "min-replicas-max-lag").await
 }

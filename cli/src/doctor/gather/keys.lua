@@ -1,5 +1,5 @@
 -- keys.lua  ARGV a field that no key has, keys  ->  key, error, ... for each refused key
--- One command needs the permission to read, the other the permission to write. Neither changes a key.
+-- `pttl` needs the permission to read, and `hdel` the permission to write. Neither command changes a key.
 local refused = {}
 for i = 2, #ARGV do
   for _, call in ipairs({ { 'pttl', ARGV[i] }, { 'hdel', ARGV[i], ARGV[1] } }) do

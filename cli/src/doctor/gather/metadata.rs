@@ -1,4 +1,4 @@
-//! The metadata of a node about its quorum.
+//! The node metadata and the quarantine of a node. `init` uses these queries before its question, too.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) async fn is_new(connection: &mut NodeConnection) -> Result<Reply<bool
     Ok(reply.map(|(fingerprint, is_new)| fingerprint.is_none() || is_new.as_deref() == Some("1")))
 }
 
-/// Returns the rest of the node's quarantine.
+/// Returns the remaining time of the node's quarantine; `None` without a quarantine.
 pub(crate) async fn quarantine(
     connection: &mut NodeConnection,
 ) -> Result<Reply<Option<Duration>>, Disconnected> {

@@ -1,4 +1,4 @@
-//! The collection of facts, on plain connections.
+//! The collection of the facts about all nodes, on plain connections.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ mod info;
 pub(crate) mod metadata;
 
 /// Queries all nodes in parallel, and measures the rates of their clocks for the time `watch`. The permissions are
-/// checked for the locks of these names, or without names, for locks of any name.
+/// checked for locks with these names, or without names, for locks with any name.
 ///
 /// # Errors
 ///
@@ -59,8 +59,8 @@ pub(crate) async fn gather(
     Ok(Facts { expected, nodes: join_all(nodes).await })
 }
 
-/// Returns the server at each machine of a node that has several. Servers without an answer are left
-/// out.
+/// Returns the `run_id` of the server at each IP address of a node that has several addresses. Addresses without an
+/// answer are left out.
 async fn run_ids(node: &NodeConnector, hosts: &[IpAddr], timeout: Duration) -> BTreeMap<IpAddr, String> {
     let hosts: BTreeSet<IpAddr> = hosts.iter().copied().collect();
     if hosts.len() < 2 {

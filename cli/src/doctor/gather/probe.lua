@@ -1,4 +1,5 @@
--- probe.lua  ARGV an unused name, a channel of release notices, one of wakes  ->  command, error, ... for each failed command
+-- probe.lua  ARGV an unused name, a channel of release notices, a channel of wakes
+--   ->  command, error, ... for each failed command
 local name, channels = ARGV[1], { ARGV[2], ARGV[3] }
 local text, hash, queue = name, name .. ':hash', name .. ':queue'
 local counter = 'redisson_lock_token:{' .. name .. '}'
@@ -12,8 +13,8 @@ local function try(command, ...)
     failed[#failed + 1] = reply.err
   end
 end
--- The writes come first, because a server without memory accepts writes of a script that has tried to
--- delete. All keys are deleted at the end of this script, and otherwise end by their ttl.
+-- The writes are first, because a server without memory accepts every write of a script that has tried a deletion
+-- before. All keys are deleted at the end of this script. If the deletion is refused, they end by their ttl.
 try('set', text, '1', 'PX', '1000')
 try('set', counter, '1', 'PX', '1000')
 try('info', 'server')

@@ -1,4 +1,4 @@
-//! The permissions of the user on a node, and the writes that the node accepts.
+//! The findings about the permissions of the user on a node, and about the writes that the node accepts.
 
 use crate::doctor::{
     facts::{Access, CommandTrial, LockKeys, NoticeFailure, NoticePermission, RefusedNotice},
@@ -6,7 +6,7 @@ use crate::doctor::{
     refusal::{Cause, acl, remedy},
 };
 
-/// The beginnings of the names of commands of wait queues and readers.
+/// The beginnings of the names of the commands that only wait queues and readers need.
 const QUEUE_COMMANDS: [&str; 2] = ["z", "pexpireat"];
 
 /// The command that only listings need.
@@ -78,7 +78,7 @@ fn commands(trial: &CommandTrial) -> Finding {
     let refused = trial.of_cause(Cause::UnknownCommand).filter(|(command, _)| *command != LISTING_COMMAND);
     let (names, texts): (Vec<&str>, Vec<&str>) = refused.unzip();
     let Some((name, text)) = names.first().zip(texts.first()) else {
-        return Finding::ok("commands", "the server has all of them");
+        return Finding::ok("commands", "the server has all commands");
     };
     let found = format!("missing on the server: {} ({text})", names.join(", "));
     Finding::fail("commands", found, remedy(text, name, OWN_KEYS))
@@ -96,21 +96,24 @@ fn listing(trial: &CommandTrial) -> Finding {
     }
 }
 
+/// Judges whether the server accepts writes. Other checks report missing permissions and unknown commands.
 fn writes(trial: &CommandTrial) -> Finding {
     let is_other = |text: &str| !Cause::of(text).is_permission() && Cause::of(text) != Cause::UnknownCommand;
     match trial.refused.iter().find(|(_, text)| is_other(text)) {
-        None => Finding::ok("writes", "are accepted"),
-        Some((command, text)) => {
-            Finding::fail("writes", format!("are refused: {text}"), remedy(text, command, OWN_KEYS))
-        }
+        None => Finding::ok("writes", "the server accepts writes"),
+        Some((command, text)) => Finding::fail(
+            "writes",
+            format!("the server refuses writes: {text}"),
+            remedy(text, command, OWN_KEYS),
+        ),
     }
 }
 
-/// Judges the keys of locks, whose names only their users know.
+/// Judges the keys of locks. Only the users of locks know the names, so the user may give names to check.
 fn lock_keys(keys: &Result<LockKeys, String>) -> Finding {
     const CHECK: &str = "keys";
     match keys {
-        Err(text) => Finding::unknown(CHECK, text, "first make scripts run, then check again"),
+        Err(text) => Finding::unknown(CHECK, text, "first correct the failure of scripts, then check again"),
         Ok(LockKeys::All) => Finding::ok(CHECK, "locks of all names"),
         Ok(LockKeys::Some(None)) => Finding::unknown(
             CHECK,
@@ -139,10 +142,10 @@ fn named_keys(check: &'static str, names: &[(String, Result<(), String>)]) -> Fi
         names.iter().filter_map(|(name, result)| Some((&**name, &**result.as_ref().err()?))).collect();
     let Some((_, text)) = refused.first() else {
         let names: Vec<&str> = names.iter().map(|(name, _)| &**name).collect();
-        return Finding::ok(check, format!("may be locked: {}", names.join(", ")));
+        return Finding::ok(check, format!("the user may lock {}", names.join(", ")));
     };
     let shown: Vec<&str> = refused.iter().map(|(name, _)| *name).collect();
-    let found = format!("cannot be locked: {} ({text})", shown.join(", "));
+    let found = format!("the user cannot lock {} ({text})", shown.join(", "));
     let is_lacking = |(_, text): &&(&str, &str)| Cause::of(text) == Cause::Keys;
     let rules: Vec<String> = refused.iter().filter(is_lacking).map(|(name, _)| format!("~{name}")).collect();
     let advice = match &*rules {
@@ -152,7 +155,7 @@ fn named_keys(check: &'static str, names: &[(String, Result<(), String>)]) -> Fi
     Finding::fail(check, found, advice)
 }
 
-/// Whether a pattern that allows reads and writes may match the name of a lock.
+/// Whether a pattern of permitted keys allows reads and writes, and may match the name of a lock.
 fn may_match_lock(pattern: &str) -> bool {
     let Some(pattern) = pattern.strip_prefix('~') else { return false };
     let literal = pattern.split(['*', '?', '[', '\\']).next().unwrap_or_default();
@@ -164,10 +167,10 @@ fn scripts(access: &Access) -> Finding {
     let failed: Vec<_> =
         parts.iter().filter_map(|(name, reply)| Some((*name, reply.as_ref().err()?))).collect();
     let Some((command, text)) = failed.first() else {
-        return Finding::ok("scripts", "run by text and by hash");
+        return Finding::ok("scripts", "scripts run by text and by hash");
     };
     let names: Vec<&str> = failed.iter().map(|(name, _)| *name).collect();
-    let found = format!("do not work: {} ({text})", names.join(", "));
+    let found = format!("scripts do not work: {} ({text})", names.join(", "));
     let forbidden = failed.iter().filter(|(_, text)| Cause::of(text) == Cause::Command);
     let rules: Vec<String> = forbidden.map(|(name, _)| format!("+{name}")).collect();
     let advice = if rules.is_empty() { remedy(text, command, OWN_KEYS) } else { acl(&rules) };
@@ -176,24 +179,25 @@ fn scripts(access: &Access) -> Finding {
 
 fn notices(access: &Access) -> Finding {
     match &access.notices {
-        Ok(()) => Finding::ok("notices", "arrive"),
+        Ok(()) => Finding::ok("notices", "notices arrive"),
         Err(NoticeFailure::Refused(refused)) => {
             let shown: Vec<_> = refused
                 .iter()
                 .map(|RefusedNotice { command, text, .. }| format!("{command}: {text}"))
                 .collect();
-            let found = format!("are refused ({}): waiters poll", shown.join("; "));
+            let found = format!("notices are refused ({}): waiters poll", shown.join("; "));
             Finding::warn("notices", found, notice_remedy(refused))
         }
         Err(NoticeFailure::Other(text)) => Finding::warn(
             "notices",
-            format!("do not arrive ({text}): waiters poll"),
+            format!("notices do not arrive ({text}): waiters poll"),
             "connect to the server itself, or through a proxy that passes scripts and pushed messages on",
         ),
     }
 }
 
-/// Returns the missing permissions, each once, or the setting by which the server itself refuses.
+/// Returns the command that grants the missing permissions, or the setting to change if the server does not have a
+/// command under its own name, or both.
 fn notice_remedy(refused: &[RefusedNotice]) -> String {
     let mut rules: Vec<&str> = refused
         .iter()

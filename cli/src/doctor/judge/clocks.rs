@@ -1,4 +1,4 @@
-//! The clocks of the nodes: their rates, and their offsets.
+//! The findings about the clocks of the nodes: offsets and rates.
 
 use crate::{
     connect::Reply,
@@ -9,10 +9,10 @@ use crate::{
     },
 };
 
-/// The offset in seconds above which the registration refuses a node.
+/// The offset in seconds above which a client refuses a node at its registration.
 const MAX_OFFSET: f64 = 3600.0;
 
-/// The offset in seconds that clocks with a time daemon do not reach.
+/// The offset in seconds above which a clock probably has no time daemon.
 const USUAL_OFFSET: f64 = 1.0;
 
 pub(super) fn of_node(reply: &Reply<ClockReading>, drift: f64) -> Vec<Finding> {
@@ -32,31 +32,30 @@ pub(super) fn of_node(reply: &Reply<ClockReading>, drift: f64) -> Vec<Finding> {
 fn offset(reading: &ClockReading) -> Finding {
     let ClockReading { ahead, error_bound, .. } = reading;
     let direction = if *ahead < 0.0 { "behind" } else { "ahead of" };
-    let found =
-        format!("{} {direction} this machine, give or take {}", time(ahead.abs()), time(*error_bound));
-    let advice =
-        "set the wrong clock; a node's only while its server is stopped, because a step ends keys early";
+    let found = format!("{} {direction} this machine (± {})", time(ahead.abs()), time(*error_bound));
+    let advice = "set the clock that is wrong, but a node's clock only while its server is stopped, because a step \
+        ends keys early";
     match ahead.abs() - error_bound {
         off if off > MAX_OFFSET => {
-            Finding::fail("clock", format!("{found}: the registration is refused"), advice)
+            Finding::fail("clock", format!("{found}: clients refuse the node"), advice)
         }
         off if off > USUAL_OFFSET => Finding::warn("clock", found, advice),
         _ => Finding::ok("clock", found),
     }
 }
 
-/// Judges a rate, which is the difference between two clocks. The drift bounds this difference. A
-/// warning begins at half of the drift, which is the share of one clock.
+/// Judges the rate of a node's clock, compared with this machine's clock. The drift bounds the difference between two
+/// clocks, so each clock may use half of the drift. A larger difference is a warning.
 fn rate_finding(rate: &Rate, drift: f64) -> Finding {
     let Rate { gain, error_bound, watched } = rate;
     let found = format!(
-        "gains {:.3} % on this machine, give or take {:.3} %, for a drift of {} %",
+        "gains {:.3} % (± {:.3} %) on this machine, with a configured drift of {} %",
         gain * 100.0,
         error_bound * 100.0,
         drift * 100.0
     );
-    let advice = "let no time daemon step or slew fast (chrony: maxslewrate 1000), or set a larger drift \
-        for all clients";
+    let advice = "configure the time daemon not to step or slew fast (chrony: maxslewrate 1000), or set a larger \
+        drift for all clients";
     let off = gain.abs() - error_bound;
     if off > drift {
         return Finding::fail("drift", found, advice);
@@ -71,8 +70,8 @@ fn rate_finding(rate: &Rate, drift: f64) -> Finding {
     Finding::ok("drift", found)
 }
 
-/// Compares the clocks with each other. If counters are lost, tokens start at a node's clock, so their
-/// order depends on the clocks.
+/// Compares the clocks of the nodes with each other. If counters are lost, tokens start from a node's clock, so the
+/// order of tokens depends on the clocks. Returns `None` for fewer than two clocks.
 pub(super) fn among(facts: &Facts) -> Option<Finding> {
     let readings: Vec<&ClockReading> =
         facts.nodes.iter().filter_map(|node| node.server.as_ref().ok()?.clock.as_ref().ok()).collect();
@@ -84,9 +83,9 @@ pub(super) fn among(facts: &Facts) -> Option<Finding> {
     let least = readings.iter().map(ahead).fold(f64::MAX, f64::min);
     let error_bound: f64 = 2.0 * readings.iter().map(|reading| reading.error_bound).fold(0.0, f64::max);
     let found =
-        format!("nodes are within {} of each other, give or take {}", time(most - least), time(error_bound));
+        format!("the clocks are within {} of each other (± {})", time(most - least), time(error_bound));
     if most - least - error_bound > USUAL_OFFSET {
-        let advice = "run a time daemon on each node: if counters are lost, tokens start at a node's clock";
+        let advice = "run a time daemon on each node: if counters are lost, tokens start from a node's clock";
         return Some(Finding::warn("clocks", found, advice));
     }
     Some(Finding::ok("clocks", found))

@@ -1,4 +1,5 @@
-//! The settings of a master behind Sentinels, which has to stop voting when it is cut off from them.
+//! The findings about a master behind Sentinels. A master that is cut off from its Sentinels has to stop voting,
+//! because the Sentinels promote another server.
 
 use std::time::Duration;
 
@@ -32,21 +33,21 @@ pub(super) fn requirement(info: &Info, max_lag: &Reply<String>, expected: &Expec
     if !info.requires_replicas {
         return Finding::fail(
             CHECK,
-            "a master that is cut off from its Sentinels votes beside the one that they promote",
+            "a master that is cut off from its Sentinels continues to vote beside the promoted server",
             "set min-replicas-to-write 1 and min-replicas-max-lag 10 on every server of the set",
         );
     }
     let lag = match max_lag.as_deref().map(str::parse) {
         Ok(Ok(seconds)) => Duration::from_secs(seconds),
         Ok(Err(_)) | Err(_) => {
-            return Finding::ok(CHECK, "a master needs replicas in order to vote (min-replicas-to-write)");
+            return Finding::ok(CHECK, "a master without replicas stops voting (min-replicas-to-write)");
         }
     };
     let found = format!("a master votes for {} without replicas (min-replicas-max-lag)", shown(lag));
     let room = expected.max_ttl.saturating_sub(expected.ttl);
     if lag + DETECTION > room {
         let advice = format!(
-            "max_ttl has to exceed every ttl by that time and {}: set a shorter min-replicas-max-lag, or a \
+            "max_ttl has to exceed every ttl by this time and {}: set a shorter min-replicas-max-lag, or a \
              max_ttl of {} or more for a ttl of {}",
             shown(DETECTION),
             shown(expected.ttl + lag + DETECTION),

@@ -1,4 +1,4 @@
-//! The metadata of a node: its quorum, and its quarantine.
+//! The findings about the metadata of a node: its quorum and its quarantine.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     duration::shown,
 };
 
-/// The vote of a node for a lock now, by its metadata.
+/// Whether a node would vote for a lock now, by its metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Voting {
     Votes,
@@ -30,9 +30,9 @@ pub(super) fn fingerprint(server: &ServerFacts, expected: &ExpectedSettings) -> 
         Ok(Some(metadata)) if metadata.fingerprint == *ours => Finding::ok("metadata", format!("({ours})")),
         Ok(Some(NodeMetadata { fingerprint, .. })) => Finding::fail(
             "metadata",
-            format!("it belongs to another quorum: it has ({fingerprint}), these settings are ({ours})"),
-            "correct the settings or the address; `redquorum reconfigure` changes a quorum; \
-             FLUSHALL a node that is left over",
+            format!("belongs to another quorum: the node has ({fingerprint}), these settings are ({ours})"),
+            "correct the settings or the address; to change a quorum, use `redquorum reconfigure`; \
+             if the node is left over from another quorum, FLUSHALL it",
         ),
         Ok(None) if is_guarded(expected.guard) => Finding::warn(
             "metadata",
@@ -50,16 +50,16 @@ pub(super) fn quarantine(server: &ServerFacts, guard: RestartGuard) -> Finding {
     match &server.quarantine {
         Err(text) => Finding::unknown("quarantine", text, remedy(text, "pttl", "~redquorum:*")),
         Ok(Some(rest)) if is_guarded(guard) => {
-            Finding::warn("quarantine", format!("it gives no votes for {}", shown(*rest)), advice)
+            Finding::warn("quarantine", format!("the node gives no votes for {}", shown(*rest)), advice)
         }
         Ok(Some(rest)) => Finding::warn(
             "quarantine",
-            format!("it gives no votes for {} to clients that have a restart guard", shown(*rest)),
+            format!("the node gives no votes for {} to clients that have a restart guard", shown(*rest)),
             "set the same restart guard for all clients",
         ),
         Ok(None) if is_guarded(guard) && is_of_another_incarnation(server) => Finding::warn(
             "quarantine",
-            "it restarted, or was promoted, and no client has connected since: its quarantine begins with \
+            "the server restarted or was promoted, and no client has connected since: the quarantine begins with \
              the next client",
             advice,
         ),
@@ -67,7 +67,7 @@ pub(super) fn quarantine(server: &ServerFacts, guard: RestartGuard) -> Finding {
     }
 }
 
-/// Returns whether the node would vote for a lock of this configuration.
+/// Returns whether the node would vote for a lock with these settings.
 pub(super) fn voting(server: &ServerFacts, expected: &ExpectedSettings) -> Voting {
     if !is_guarded(expected.guard) {
         return Voting::Votes;

@@ -1,4 +1,4 @@
-//! The findings from the facts. Pure.
+//! The judgement of the facts: the findings. Pure.
 
 use redquorum::{RestartGuard, error::NodeError};
 
@@ -40,18 +40,18 @@ fn of_node(expected: &ExpectedSettings, node: &NodeFacts) -> Vec<Finding> {
 fn connection_advice(error: Option<&NodeError>) -> &'static str {
     match error {
         Some(NodeError::Handshake(error)) => connection_advice(Some(error)),
-        Some(NodeError::NoAuth(_)) => "correct its user or password",
-        Some(NodeError::Tls(_)) => "correct its url, its certificate, or the CAs in the table [tls]",
-        Some(NodeError::NoPermission(_)) => "ACL SETUSER ... +select, or name no database in its url",
+        Some(NodeError::NoAuth(_)) => "correct the user or password in the url",
+        Some(NodeError::Tls(_)) => "correct the url, the server's certificate, or the CAs in the table [tls]",
+        Some(NodeError::NoPermission(_)) => "ACL SETUSER ... +select, or name no database in the url",
         Some(NodeError::Loading) => "wait until the server has loaded its data, and check again",
         Some(NodeError::Busy) => "wait for the long script, or end it (SCRIPT KILL), and check again",
-        None | Some(NodeError::Unreachable(_)) => "start it, or correct its address",
-        Some(_) => "correct its url, or the server at this address",
+        None | Some(NodeError::Unreachable(_)) => "start the server, or correct its address",
+        Some(_) => "correct the url, or the server at this address",
     }
 }
 
 fn of_server(expected: &ExpectedSettings, server: &ServerFacts, is_behind_sentinel: bool) -> Vec<Finding> {
-    let mut findings = vec![Finding::ok("reachable", "it answers, and speaks RESP3")];
+    let mut findings = vec![Finding::ok("reachable", "the server answers with RESP3")];
     match &server.info {
         Ok(info) => {
             findings.push(server::version(info));
@@ -64,7 +64,7 @@ fn of_server(expected: &ExpectedSettings, server: &ServerFacts, is_behind_sentin
                 findings.push(server::replicas(info, expected.guard));
             }
             findings.push(memory::eviction(info));
-            findings.push(memory::room(info));
+            findings.push(memory::usage(info));
             findings.extend(persistence::judge(info, &server.persistence, expected.guard));
         }
         Err(text) => findings.push(server::without_info(text, expected.guard)),

@@ -1,5 +1,5 @@
-//! The persistence of a node. Without a restart guard, votes have to be on disk before the
-//! answer. With a restart guard, persistence does not matter.
+//! The findings about the persistence of a node. Without a restart guard, every vote has to be on disk before the
+//! node answers. With a restart guard, any setting is safe.
 
 use redquorum::RestartGuard;
 
@@ -20,7 +20,7 @@ pub(super) fn judge(info: &Info, persistence: &Persistence, guard: RestartGuard)
         return vec![Finding::fail(
             "persistence",
             "appendonly no, and no restart guard",
-            "set appendonly yes and appendfsync always, or a restart guard: a restart forgets every vote",
+            "set appendonly yes and appendfsync always, or a restart guard: otherwise a restart loses every vote",
         )];
     }
     let required = [
@@ -31,14 +31,14 @@ pub(super) fn judge(info: &Info, persistence: &Persistence, guard: RestartGuard)
     required.map(|(check, setting, reply, wanted)| unguarded(check, setting, reply, wanted)).into()
 }
 
-/// Reports the settings without a requirement, because a restarted node is in quarantine anyway.
+/// Reports the settings without a requirement, because a node that restarts is in quarantine in any case.
 fn guarded(info: &Info, appendfsync: &Reply<String>) -> Finding {
     let found = match (info.appends, appendfsync) {
         (false, _) => "appendonly no".to_owned(),
         (true, Ok(fsync)) => format!("appendonly yes, appendfsync {fsync}"),
         (true, Err(_)) => "appendonly yes".to_owned(),
     };
-    Finding::ok("persistence", format!("{found}: as you like, with a restart guard"))
+    Finding::ok("persistence", format!("{found}: with a restart guard, any setting is safe"))
 }
 
 fn unguarded(check: &'static str, setting: &str, reply: &Reply<String>, wanted: &str) -> Finding {

@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
-    let mut findings = vec![number(facts)];
+    let mut findings = vec![node_count(facts)];
     findings.push(servers(facts));
     findings.push(hosts(facts));
     findings.extend(clocks::among(facts));
@@ -23,23 +23,23 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn number(facts: &Facts) -> Finding {
+fn node_count(facts: &Facts) -> Finding {
     let nodes = facts.nodes.len();
     let spare = nodes.saturating_sub(facts.expected.votes_needed);
-    let found = format!("{nodes} nodes, of which {} decide", facts.expected.votes_needed);
+    let found = format!("{nodes} nodes, of which {} are a quorum", facts.expected.votes_needed);
     match nodes {
         1 => Finding::warn(
             "nodes",
             "1 node: a plain single-node lock",
-            "three or five survive the loss of some",
+            "use three or five nodes, which survive the loss of a minority",
         ),
         _ if nodes.is_multiple_of(2) => Finding::warn(
             "nodes",
             found,
-            "use an odd number: an even one needs one node more for the same number of losses",
+            "use an odd number of nodes: an even number survives no more losses than one node less",
         ),
         _ if spare == 0 => {
-            Finding::warn("nodes", found, "set a smaller votes_needed: with this one, none may be down")
+            Finding::warn("nodes", found, "set a smaller votes_needed: with this value, no node may be down")
         }
         _ => Finding::ok("nodes", format!("{found}: {spare} may be down")),
     }
@@ -60,7 +60,7 @@ fn servers(facts: &Facts) -> Finding {
             return Finding::fail(
                 "servers",
                 found,
-                "each server has one vote: name it once, and add other servers",
+                "each server has one vote: name the server once, and add other servers",
             );
         }
     }
@@ -77,22 +77,22 @@ fn hosts(facts: &Facts) -> Finding {
     let mut by_host: BTreeMap<IpAddr, Vec<&str>> = BTreeMap::new();
     for node in &facts.nodes {
         for host in &node.hosts {
-            let there = by_host.entry(*host).or_default();
-            if there.last() != Some(&node.address.as_str()) {
-                there.push(&node.address);
+            let on_host = by_host.entry(*host).or_default();
+            if on_host.last() != Some(&node.address.as_str()) {
+                on_host.push(&node.address);
             }
         }
     }
     let shared: Vec<_> = by_host.iter().filter(|(_, nodes)| nodes.len() > 1).collect();
     if let Some((host, nodes)) = shared.first() {
         let found = format!("{} are on one machine ({host})", nodes.join(" and "));
-        let advice =
-            "put nodes on machines, disks, racks and maintenance windows of their own, or they fail together";
+        let advice = "give each node a machine, disk, rack and maintenance window of its own: nodes that share one \
+            fail together";
         return Finding::warn("machines", found, advice);
     }
     if facts.nodes.iter().any(|node| node.hosts.is_empty()) {
-        let advice = "make sure that nodes are on machines of their own";
-        return Finding::unknown("machines", "not all addresses could be looked up", advice);
+        let advice = "make sure that each node has a machine of its own";
+        return Finding::unknown("machines", "not all names could be resolved", advice);
     }
     Finding::ok("machines", "all different, by their addresses")
 }
@@ -110,16 +110,16 @@ fn votes(facts: &Facts) -> Finding {
         return Finding::ok("quorum", found);
     }
     if voting >= needed {
-        return Finding::warn("quorum", found, "see the findings of the other nodes");
+        return Finding::warn("quorum", found, "see the findings above about the nodes that do not vote");
     }
     if voting + unknown >= needed {
         let verb = if unknown == 1 { "is" } else { "are" };
         let found = format!("cannot tell: {found}, and {} {verb} unknown", counted(unknown, "node"));
-        return Finding::warn("quorum", found, "see the findings of the unknown nodes");
+        return Finding::warn("quorum", found, "see the findings above about the unknown nodes");
     }
     Finding::fail(
         "quorum",
         found,
-        "no lock can be acquired now: the findings above name the reasons and times",
+        "no lock can be acquired now: see the findings above for the reasons and times",
     )
 }

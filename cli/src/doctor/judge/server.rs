@@ -1,4 +1,4 @@
-//! The server of a node: version, mode, role, replicas and latency.
+//! The findings about the server of a node: addresses, version, mode, role, replicas and latency.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -13,22 +13,22 @@ use crate::{
 /// The first Redis version with the commands of locks.
 const MIN_VERSION: (u32, u32) = (6, 2);
 
-/// The smallest ratio of the node timeout to the slowest usual answer.
+/// The smallest ratio of the node timeout to the slowest measured answer that needs no warning.
 const TIMEOUT_RATIO: u32 = 4;
 
-/// Judges whether all addresses of a name lead to one server. `None` for a name with one address.
+/// Judges whether all IP addresses of the node's name lead to one server. Returns `None` for a name with one address.
 pub(super) fn addresses(run_ids: &BTreeMap<IpAddr, String>) -> Option<Finding> {
     let (_, first) = run_ids.first_key_value()?;
     if run_ids.values().all(|run_id| run_id == first) {
-        return (run_ids.len() > 1).then(|| Finding::ok("addresses", "one server behind all of them"));
+        return (run_ids.len() > 1).then(|| Finding::ok("addresses", "all lead to one server"));
     }
     let servers: Vec<String> =
         run_ids.iter().map(|(address, run_id)| format!("{address} (run_id {run_id})")).collect();
     Some(Finding::warn(
         "addresses",
-        format!("its name leads to several servers: {}", servers.join(", ")),
-        "give each server a name of its own: a node that changes between servers loses votes without a \
-         restart",
+        format!("the name leads to several servers: {}", servers.join(", ")),
+        "give each server a name of its own: otherwise votes are lost without a restart, whenever the name leads to \
+         another server",
     ))
 }
 
@@ -37,7 +37,7 @@ pub(super) fn version(info: &Info) -> Finding {
     let mut numbers = version.split('.').map(str::parse);
     let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
         let found = format!("cannot tell: {kind} reports version {version:?}");
-        return Finding::warn("version", found, "make sure that it is compatible with Redis 6.2");
+        return Finding::warn("version", found, "make sure that the server is compatible with Redis 6.2");
     };
     if (major, minor) < MIN_VERSION {
         return Finding::fail("version", format!("{kind} {version}"), "run Redis 6.2 or later, or Valkey");
@@ -57,7 +57,7 @@ pub(super) fn mode(info: &Info) -> Finding {
         other => Finding::warn(
             "mode",
             format!("cannot tell: {other:?}"),
-            "make sure that it is a standalone master",
+            "make sure that the server is a standalone master",
         ),
     }
 }
@@ -68,9 +68,11 @@ pub(super) fn role(info: &Info) -> Finding {
         "slave" | "replica" => Finding::fail(
             "role",
             "a replica, which grants no locks",
-            "name a master for this node; REPLICAOF NO ONE makes this server a master, and empty it then",
+            "name a master instead, or make this server a master without data: REPLICAOF NO ONE, then FLUSHALL",
         ),
-        other => Finding::warn("role", format!("cannot tell: {other:?}"), "make sure that it is a master"),
+        other => {
+            Finding::warn("role", format!("cannot tell: {other:?}"), "make sure that the server is a master")
+        }
     }
 }
 
@@ -81,9 +83,10 @@ pub(super) fn replicas(info: &Info, guard: RestartGuard) -> Finding {
         more => format!("{more} replicas are connected"),
     };
     let advice = if is_guarded(guard) {
-        "do not promote a replica behind this address: a promotion costs a quarantine, without a benefit"
+        "do not let this address lead to a promoted replica: a promotion causes a quarantine, without a benefit"
     } else {
-        "never promote a replica behind this address: without a restart guard, two could then hold one lock"
+        "never let this address lead to a promoted replica: without a restart guard, two clients could then hold one \
+         lock"
     };
     Finding::warn("replicas", found, advice)
 }
@@ -92,7 +95,7 @@ pub(super) fn replicas(info: &Info, guard: RestartGuard) -> Finding {
 pub(super) fn without_info(text: &str, guard: RestartGuard) -> Finding {
     let advice = remedy(text, "info", "");
     if is_guarded(guard) {
-        let advice = format!("{advice}: without INFO, the restart guard refuses the node");
+        let advice = format!("{advice}: with a restart guard, clients refuse a node without INFO");
         return Finding::fail("info", text, advice);
     }
     Finding::unknown("info", text, format!("{advice}: without INFO, most checks of the server are unknown"))
@@ -102,7 +105,7 @@ pub(super) fn latency(latencies: &[Duration], node_timeout: Duration) -> Finding
     let mut sorted = latencies.to_vec();
     sorted.sort_unstable();
     let (Some(median), Some(worst)) = (sorted.get(sorted.len() / 2), sorted.last()) else {
-        return Finding::unknown("latency", "it was not measured", "check again");
+        return Finding::unknown("latency", "no answer was measured", "check again");
     };
     let found = format!(
         "median {}, worst {} of {}, for a node timeout of {}",
@@ -119,8 +122,8 @@ pub(super) fn latency(latencies: &[Duration], node_timeout: Duration) -> Finding
         );
     }
     if *worst * TIMEOUT_RATIO > node_timeout {
-        let advice = "a node timeout should be several times the slowest answer: reduce the node's load, \
-            or set a longer node timeout";
+        let advice = "reduce the node's load, or set a longer node timeout: it should be several times the slowest \
+            answer";
         return Finding::warn("latency", found, advice);
     }
     Finding::ok("latency", found)

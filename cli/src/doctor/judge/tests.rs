@@ -1,4 +1,4 @@
-//! The findings of each check at each level. Each case is a sound quorum with one change.
+//! The findings of each check at each level. Each case is a change of a sound quorum.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -124,7 +124,7 @@ fn behind_sentinel(facts: &mut Facts) -> &mut Facts {
     facts
 }
 
-/// Changes nothing but the restart guard.
+/// Only turns the restart guard off, as a case without another change.
 fn only_without_guard(facts: &mut Facts) {
     without_guard(facts);
 }
@@ -159,15 +159,20 @@ fn with_two_addresses(facts: &mut Facts, run_ids: [&str; 2]) {
 
 type FactsChange = fn(&mut Facts);
 
-/// A change of the second node, and its expected finding: the check, the level, and parts of the
-/// text.
+/// Each case: a change of the second node, the check, the expected level, and parts of the expected text, separated by
+/// `; `.
 const CASES: &[(FactsChange, &str, Level, &str)] = &[
-    (|facts| facts.nodes[1].server = disconnected(None), "reachable", Level::Fail, "refused; start it"),
+    (
+        |facts| facts.nodes[1].server = disconnected(None),
+        "reachable",
+        Level::Fail,
+        "refused; start the server",
+    ),
     (
         |facts| facts.nodes[1].server = disconnected(Some(NodeError::NoAuth("why".into()))),
         "reachable",
         Level::Fail,
-        "refused; correct its user or password",
+        "refused; correct the user or password",
     ),
     (
         |facts| facts.nodes[1].server = disconnected(Some(NodeError::Tls("why".into()))),
@@ -191,12 +196,17 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| info(facts).mode = String::new(), "mode", Level::Warn, "cannot tell"),
     (|facts| info(facts).role = "slave".to_owned(), "role", Level::Fail, "replica"),
     (|facts| info(facts).role = String::new(), "role", Level::Warn, "cannot tell"),
-    (|facts| info(facts).replicas = 1, "replicas", Level::Warn, "1 replica is connected; costs a quarantine"),
+    (
+        |facts| info(facts).replicas = 1,
+        "replicas",
+        Level::Warn,
+        "1 replica is connected; causes a quarantine",
+    ),
     (
         |facts| info(without_guard(facts)).replicas = 2,
         "replicas",
         Level::Warn,
-        "2 replicas are connected; two could then hold",
+        "2 replicas are connected; two clients could then hold",
     ),
     (
         |facts| _ = behind_sentinel(facts),
@@ -214,20 +224,20 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         |facts| info(without_guard(behind_sentinel(facts))).replicas = 1,
         "replicas",
         Level::Warn,
-        "two could then hold",
+        "two clients could then hold",
     ),
     (|facts| _ = behind_sentinel(facts), "failover", Level::Ok, "votes for 10.0s without replicas"),
     (
         |facts| server(behind_sentinel(facts)).max_lag = Err(forbidden()),
         "failover",
         Level::Ok,
-        "needs replicas in order to vote",
+        "a master without replicas stops voting",
     ),
     (
         |facts| info(behind_sentinel(facts)).requires_replicas = false,
         "failover",
         Level::Fail,
-        "beside the one that they promote; min-replicas-to-write 1",
+        "vote beside the promoted server; min-replicas-to-write 1",
     ),
     (
         |facts| server(behind_sentinel(facts)).max_lag = Ok("29".to_owned()),
@@ -248,14 +258,14 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         },
         "eviction",
         Level::Warn,
-        "no maxmemory",
+        "without a maxmemory",
     ),
     (|facts| info(facts).eviction = String::new(), "eviction", Level::Warn, "cannot tell"),
     (|facts| info(facts).max_memory = 0, "memory", Level::Ok, "without a maxmemory"),
     (|facts| info(facts).used_memory = 89 << 20, "memory", Level::Ok, "89 %"),
     (|facts| info(facts).used_memory = 90 << 20, "memory", Level::Warn, "90 %; counter_ttl"),
     (|facts| info(facts).used_memory = 101 << 20, "memory", Level::Fail, "101 %"),
-    (|facts| info(facts).appends = false, "persistence", Level::Ok, "as you like"),
+    (|facts| info(facts).appends = false, "persistence", Level::Ok, "any setting is safe"),
     (
         |facts| server(facts).persistence.appendfsync = Err(forbidden()),
         "persistence",
@@ -266,7 +276,7 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         |facts| info(without_guard(facts)).appends = false,
         "persistence",
         Level::Fail,
-        "appendonly no; forgets every vote",
+        "appendonly no; loses every vote",
     ),
     (only_without_guard, "persistence", Level::Ok, "appendfsync always"),
     (
@@ -316,9 +326,9 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         "251.0ms; several times",
     ),
     (|facts| server(facts).latencies.push(Duration::from_secs(1)), "latency", Level::Fail, "1.0s"),
-    (|facts| server(facts).latencies.clear(), "latency", Level::Warn, "not measured"),
+    (|facts| server(facts).latencies.clear(), "latency", Level::Warn, "no answer was measured"),
     (|facts| clock(facts).ahead = -3.0, "clock", Level::Warn, "3.0 s behind this machine; stopped"),
-    (|facts| clock(facts).ahead = 3602.0, "clock", Level::Fail, "ahead of; refused"),
+    (|facts| clock(facts).ahead = 3602.0, "clock", Level::Fail, "ahead of; clients refuse the node"),
     (
         |facts| {
             clock(facts).ahead = 3.0;
@@ -326,7 +336,7 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         },
         "clock",
         Level::Ok,
-        "give or take 2.5 s",
+        "(± 2.5 s)",
     ),
     (|facts| server(facts).clock = Err(forbidden()), "clock", Level::Warn, "cannot tell; +time"),
     (
@@ -363,7 +373,7 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         Level::Fail,
         "missing on the server: time; `rename-command`",
     ),
-    (|facts| refuse(facts, "time", "ERR unknown command"), "writes", Level::Ok, "accepted"),
+    (|facts| refuse(facts, "time", "ERR unknown command"), "writes", Level::Ok, "accepts"),
     (|facts| refuse(facts, "set", "LOADING why"), "writes", Level::Fail, "LOADING; wait until the server"),
     (|facts| refuse(facts, "set", "MISCONF why"), "writes", Level::Fail, "MISCONF; write to its disk"),
     (|facts| refuse(facts, "set", "LOADING why"), "permissions", Level::Ok, "all commands"),
@@ -403,7 +413,7 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         },
         "keys",
         Level::Fail,
-        "cannot be locked: b (NOPERM; ACL SETUSER ... ~b",
+        "cannot lock b (NOPERM; ACL SETUSER ... ~b",
     ),
     (
         |facts| {
@@ -412,13 +422,13 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         },
         "keys",
         Level::Fail,
-        "cannot be locked: a (WRONGTYPE; delete the key",
+        "cannot lock a (WRONGTYPE; delete the key",
     ),
     (
         |facts| server(facts).access.lock_keys = Err(forbidden()),
         "keys",
         Level::Warn,
-        "cannot tell; scripts run",
+        "cannot tell; the failure of scripts",
     ),
     (
         |facts| server(facts).access.by_text = Err("ERR unknown command 'EVAL'".to_owned()),
@@ -499,14 +509,14 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         },
         "metadata",
         Level::Fail,
-        "it has (x), these settings are (name=redquorum; correct the settings",
+        "the node has (x), these settings are (name=redquorum; correct the settings",
     ),
     (|facts| server(facts).metadata = Err(forbidden()), "metadata", Level::Warn, "cannot tell"),
     (
         |facts| server(facts).quarantine = Ok(Some(Duration::from_secs(40))),
         "quarantine",
         Level::Warn,
-        "no votes for 40.0s; wait",
+        "gives no votes for 40.0s; wait",
     ),
     (
         |facts| server(without_guard(facts)).quarantine = Ok(Some(Duration::from_secs(40))),
@@ -518,11 +528,16 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| server(facts).quarantine = Err(forbidden()), "quarantine", Level::Warn, "cannot tell"),
 ];
 
-/// Changes, and their expected findings about all nodes together.
+/// As [`CASES`], for the findings about all nodes together.
 const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| facts.nodes.truncate(1), "nodes", Level::Warn, "single-node"),
     (|facts| facts.nodes.push(node(4)), "nodes", Level::Warn, "4 nodes; odd"),
-    (|facts| facts.expected.votes_needed = 3, "nodes", Level::Warn, "of which 3 decide; none may be down"),
+    (
+        |facts| facts.expected.votes_needed = 3,
+        "nodes",
+        Level::Warn,
+        "of which 3 are a quorum; no node may be down",
+    ),
     (
         |facts| info(facts).run_id = "run1".to_owned(),
         "servers",
@@ -610,7 +625,6 @@ fn a_change_of_the_whole_quorum_is_found() {
     }
 }
 
-/// Requires a case for each check.
 #[test]
 fn each_check_has_a_case_with_a_warning_or_failure() {
     let is_not_ok = |case: &&(FactsChange, &'static str, Level, &str)| case.2 > Level::Ok;

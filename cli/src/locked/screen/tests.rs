@@ -80,8 +80,8 @@ fn a_screen_of_160_columns_shortens_no_name() {
 #[test]
 fn an_empty_or_tiny_screen_is_drawn() {
     let mut screen = Screen::new(Duration::from_secs(1));
-    assert_eq!(draw(&mut screen, 80, 24)[0], "redquorum top: asking, every 1.0s");
-    screen.show(rows(), vec!["away".to_owned(); 30]);
+    assert_eq!(draw(&mut screen, 80, 24)[0], "redquorum top: loading; every 1.0s");
+    screen.show(rows(), vec!["a silent node".to_owned(); 30]);
     for (width, height) in [(1, 1), (10, 2), (20, 5)] {
         assert_eq!(draw(&mut screen, width, height).len(), usize::from(height));
     }
