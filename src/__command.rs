@@ -1,5 +1,6 @@
-//! The interface for the command `redquorum` of the same version, by `redquorum = { version = "=0.1.0", features =
-//! ["__command"] }`. The interface is hidden in the documentation, and exempt from semver.
+//! The interface for the command `redquorum` of the same version, by
+//! `redquorum = { version = "=0.1.0", features = ["__command"] }`. The interface is hidden in the documentation, and
+//! exempt from semver.
 
 use crate::{error::Error, values::Resource};
 pub use crate::{
