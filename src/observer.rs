@@ -1,5 +1,5 @@
-//! The observer, which receives the events of calls, attempts, leases, latches and connections,
-//! for metrics and the simulator.
+//! The observer, which receives the events of calls, attempts, leases, latches and connections, for metrics and the
+//! simulator.
 //!
 //! ```text
 //!   a lock call                                    a lease

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// A node is slow if its response time exceeds this multiple of the response time of a quorum by [`MIN_DIFFERENCE`].
+/// A node is slow if its response time exceeds this multiple of the response time of a quorum by more than
+/// [`MIN_DIFFERENCE`].
 const SLOW_FACTOR: u32 = 4;
 
 /// The excess over that multiple above which a node is slow.

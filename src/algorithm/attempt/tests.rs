@@ -141,7 +141,7 @@ fn an_even_split_fails_at_once() {
 }
 
 #[test]
-fn a_node_without_an_answer_gets_a_rollback_and_a_node_without_a_request_gets_none() {
+fn a_rollback_covers_nodes_without_an_answer_and_omits_nodes_without_a_request() {
     let mut attempt = attempt(3, Plan::AllAtOnce(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::NotSent);
@@ -369,7 +369,7 @@ fn votes_of_fewer_nodes_than_a_quorum_are_not_split() {
 }
 
 #[test]
-fn a_client_at_its_turn_asks_again_without_waiting_for_a_node_without_an_answer() {
+fn a_client_at_its_turn_asks_again_before_the_last_answer() {
     let mut attempt = split(Plan::Woken(3), SplitPatience::Hedge);
     let AttemptStep::Wait(retry) = attempt.step(at(1)) else { panic!("the last node may still answer") };
     assert!(retry < at(5), "{retry:?}");
