@@ -1,5 +1,6 @@
 //! The interface for the command `redquorum` of the same version, by
-//! `redquorum = { version = "=0.1.0", features = ["__command"] }`. The interface is not documented, and exempt from semver.
+//! `redquorum = { version = "=0.1.0", features = ["__command"] }`. The interface is hidden in the documentation, and
+//! exempt from semver.
 
 use crate::{error::Error, values::Resource};
 pub use crate::{
@@ -14,30 +15,30 @@ pub fn script_commands() -> std::collections::BTreeSet<String> {
     crate::node::redis::script_commands()
 }
 
-/// Returns the keys beside the lock's own key that a node may have for a resource, semaphore, latch or election of this
-/// name: one key of each kind, and the keys of the whole node.
+/// Returns the keys that a node may have for a resource, semaphore, latch or election of this name, except the key of
+/// the lock: one key of each kind, and the keys of the node itself.
 ///
 /// # Errors
 ///
-/// [`Error::Config`] if the name is no name of a resource.
+/// [`Error::Config`] if the name is invalid for a resource.
 pub fn keys_of(name: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Error> {
     let resource = Resource::new(name).map_err(crate::error::ConfigError::from)?;
     Ok(crate::node::names::keys_of(&resource))
 }
 
-/// Returns the node urls of one text, as in the environment variable `REDQUORUM_NODES`. Blanks or commas separate the
-/// urls. A comma without a `scheme://` after it is part of a url, because a url may name several Sentinels.
+/// Returns the node urls in a text, such as the value of `REDQUORUM_NODES`. Blanks or commas separate the urls. If no
+/// `scheme://` follows a comma, the comma is part of a url, because a url may name several Sentinels.
 #[must_use]
 pub fn parse_node_urls(text: &str) -> Vec<String> {
     crate::node::redis::node_urls(text)
 }
 
-/// Returns the duration of a text such as `30s`, `500ms` or `1m 30s`: whole numbers, each with its unit (`ns`, `us`, `ms`,
+/// Parses a duration such as `30s`, `500ms` or `1m 30s`: whole numbers, each with its unit (`ns`, `us`, `ms`,
 /// `s`, `m`, `h` or `d`). Only `0` needs no unit.
 ///
 /// # Errors
 ///
-/// Returns a text that names the mistake and the expected form.
+/// A text with the mistake and the expected form.
 pub fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
     crate::settings::parse_duration(text)
 }

@@ -1,4 +1,4 @@
-//! Latches: the public type, and its calls.
+//! Latches: the public type, and the calls on a latch. `algorithm/latch.rs` decides from the answers of nodes.
 
 mod call;
 mod latch_wait;
@@ -28,20 +28,20 @@ const MAX_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A latch, from [`Quorum::latch`]: opens after a number of arrivals, and then lets every waiting call pass.
 ///
 /// A latch has no lease, and no clock decides. Nodes record the id of each arrival. A call that waits merges the
-/// arrivals that the nodes have recorded, and sends the merged arrivals to all nodes. Therefore an arrival outlives its
-/// process.
+/// arrivals that the nodes have recorded, and sends the merged arrivals to all nodes. Therefore an arrival outlives the
+/// process that has arrived.
 ///
-/// * **A latch never opens early**, whatever fails or is forgotten. No call passes before as many arrivals have begun
-///   as open the latch. This holds only if a name is used for one occasion, so put the occasion into the name, as in
-///   `migration:42`.
+/// * **A latch never opens early**, even if nodes fail or forget arrivals. No call passes before the required number of
+///   arrivals has begun. This promise holds only if each name is used for one occasion, so put the occasion into the
+///   name, as in `migration:42`.
 /// * **A latch stays open.** If one call has [waited](Self::wait) until the latch was open, every later call finds the
 ///   latch open. There are two exceptions: a quorum of nodes forgets the latch, at once or one node after the other, or
-///   no call uses the latch for its [retention](Self::retention). If nodes forget arrivals, the latch stays shut until
+///   no call uses the latch for the [retention](Self::retention). If nodes forget arrivals, the latch stays shut until
 ///   the processes arrive again.
 ///
-/// Each `Latch` value arrives once. Repeated calls of [`arrive`](Self::arrive) on the value or its clones count once.
-/// To count twice, use two values. A new process that must repeat the arrival of an old process arrives [by
-/// name](Self::arrive_as).
+/// Each `Latch` value arrives once: repeated calls of [`arrive`](Self::arrive) on the value or its clones count once.
+/// To arrive twice, use two values. A new process that must repeat the arrival of an old process arrives [under an
+/// id](Self::arrive_as).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -66,8 +66,8 @@ pub struct Latch {
 }
 
 impl Quorum {
-    /// Returns a latch that opens after `arrivals` arrivals (1 to 1,024), with the settings of the quorum. This sends
-    /// no request. Use a new name for each occasion.
+    /// Returns a latch that opens after `arrivals` arrivals (1 to 1,024), with the settings of the quorum. No request
+    /// is sent. Use a new name for each occasion.
     ///
     /// An invalid name or number is an error of the first call. A lock and a latch of the same name are independent.
     pub fn latch(&self, name: impl AsRef<[u8]>, arrivals: u32) -> Latch {
@@ -104,12 +104,12 @@ impl Latch {
         self.arrive_by(Arc::clone(&self.id)).await
     }
 
-    /// Arrives under a name of the caller (1 to 48 bytes). The name counts once in all processes together, so a
-    /// restarted process can repeat its arrival.
+    /// Arrives under an id that the caller chooses (1 to 48 bytes). An id counts once in all processes together, so a
+    /// restarted process can repeat the arrival.
     ///
     /// # Errors
     ///
-    /// As [`arrive`](Self::arrive); [`Error::Config`] (`OutOfRange`) if the name is empty or too long.
+    /// As [`arrive`](Self::arrive); [`Error::Config`] (`OutOfRange`) if the id is empty or too long.
     ///
     /// # Cancel safety
     ///
@@ -153,13 +153,13 @@ impl Latch {
         self.wait_until(Some(wait)).await
     }
 
-    /// Returns the number of arrivals that a quorum of nodes has recorded, or the number that opens the latch if the
-    /// latch is open.
+    /// Returns the number of arrivals that the nodes have recorded, according to the answers of at least a quorum. If
+    /// the latch is open, returns the number that opens the latch.
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout; otherwise as
-    /// [`arrive`](Self::arrive).
+    /// [`Error::NoQuorum`] if fewer nodes than a quorum answer within a node timeout; otherwise as
+    /// [`arrive`](Self::arrive), but a read-only client gets no error.
     ///
     /// # Cancel safety
     ///
@@ -214,7 +214,8 @@ impl Latch {
         context.in_process(waiting).await
     }
 
-    /// Returns whether the latch opened within `wait`. Without a limit, the result is true or an error.
+    /// Waits until the latch is open, for at most `wait`. Returns whether the latch is open. Without a limit, the
+    /// result is true or an error.
     async fn until_open(&self, wait: Option<Duration>) -> Result<bool, Error> {
         let context = &*self.client.context;
         let mut call = self.call(Arrivals::new(), true)?;
@@ -228,6 +229,8 @@ impl Latch {
         if call.is_without_quorum() { Err(call.no_quorum()) } else { Ok(false) }
     }
 
+    /// Checks the settings, and creates a call with these arrivals. If `changes` is true, a read-only client gets an
+    /// error.
     fn call(&self, arrivals: Arrivals, changes: bool) -> Result<LatchCall<'_>, Error> {
         let context = &*self.client.context;
         context.ensure_open()?;

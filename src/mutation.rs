@@ -1,15 +1,13 @@
 //! Mutations: deliberate errors in the code of this crate.
 //!
-//! A test that never fails shows nothing. Therefore tests break the rules on which the promises
-//! depend, one at a time, and for each broken rule a test must fail. Outside of tests, [`is_on`] is
-//! `false` and costs nothing.
+//! A test that never fails shows nothing. Therefore tests break the rules on which the promises depend, one at a time,
+//! and for each broken rule a test must fail. Outside of tests, [`is_on`] is `false` and costs nothing.
 //!
-//! A mutation has to change the code that runs in production, so the hooks are in that code. A hook
-//! changes one result: it wraps the result of a pure function ([`altered`]), or is the whole body
-//! of a small function that is named after the rule. No function has two hooks. The rules of a node
-//! have no hooks, because `node/state/broken.rs` implements a node that breaks one rule.
+//! A mutation has to change the code that runs in production, so the hooks are in that code. A hook changes one result
+//! ([`altered`]) or is one condition ([`is_on`]). No function has two hooks. The rules of a node have no hooks, because
+//! `node/state/broken.rs` implements a node that breaks one rule.
 
-/// A broken rule, named after the effect.
+/// A broken rule, named after the effect. Each variant describes the broken behaviour.
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests break rules"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Mutation {
@@ -21,7 +19,7 @@ pub(crate) enum Mutation {
     HalfIsQuorum,
     /// A quorum that is a majority of the nodes that answer.
     QuorumOfAnswering,
-    /// A write-back that checks neither whether the lease has the key nor the counter.
+    /// A write-back that checks neither the key of the lease nor the counter.
     WriteBackUnconditionally,
     /// A write-back that does not check whether the lease has the key.
     WriteBackWithoutOwner,
@@ -29,16 +27,15 @@ pub(crate) enum Mutation {
     WriteBackAboveToken,
     /// A write-back that does not check the minimum token.
     WriteBackBelowMinimum,
-    /// A token that is the largest vote, without a write-back, so that perhaps no quorum has
-    /// recorded the token.
+    /// A lease without a write-back of its token, so that perhaps no quorum has recorded the token.
     NoWriteBack,
-    /// A renewal that does not heal a node whose counter is above the token.
+    /// A renewal that does not restore the lost key at a node whose counter is above the token.
     HealOnlyBelowToken,
     /// A verification that counts nodes whose counter is above the token.
     VerifyAboveToken,
     /// A verification that counts nodes which have lost their counter.
     VerifyWithoutCounter,
-    /// An unlock that deletes the key of whatever lease has the resource.
+    /// An unlock that deletes the key of any lease on the resource.
     UnlockWithoutOwner,
     /// An unlock without a tombstone for an unanswered lock.
     NoTombstoneForLock,
@@ -50,14 +47,14 @@ pub(crate) enum Mutation {
     ShortenTtl,
     /// Nodes that grant to newcomers although a refused or woken waiter has left a yield mark.
     IgnoreYieldMark,
-    /// A rollback without the nodes that have not answered.
+    /// A rollback that omits the nodes without an answer.
     RollbackSkipsSilent,
     /// A failed attempt without a rollback.
     NoRollback,
-    /// A loss that only a renewal announces, and no timer of the lease.
+    /// A loss that is reported only by a renewal, and not by the expiry task.
     LossOnlyByRenewal,
-    /// An inner unlock that subtracts one hold (a renewal with zero holds), instead of sending the
-    /// number of remaining holds.
+    /// An unlock of one of several holds that subtracts one at the nodes (a renewal with zero holds), instead of
+    /// sending the number of remaining holds.
     HoldsAsIncrements,
     /// A node that stores the proclamation of any client, even without the lock.
     ProclaimWithoutLock,
@@ -68,7 +65,7 @@ pub(crate) enum Mutation {
     ObserveBackwards,
     /// A restarted node that votes as if it had given no votes before.
     VoteBelowMinimum,
-    /// An `init` that takes over a node of another configuration after its first quarantine.
+    /// An `init` that takes over a node of another configuration after the first quarantine of that node.
     TakeOverVoter,
     /// An `init` that ignores the renewals of another configuration.
     IgnoreForeignRenewal,
@@ -79,7 +76,7 @@ pub(crate) enum Mutation {
     /// A queue node that does not wake the next waiter when a woken waiter rolls back or leaves the
     /// queue.
     NoWakeAfterRollback,
-    /// A newcomer that counts a deferral by the queue node as one refusal of many.
+    /// A newcomer that counts a deferral by the queue node as one refusal, instead of ending the attempt.
     IgnoreDeferral,
     /// A waiter that makes no attempt at the end of the holder's ttl.
     IgnoreHolderTtl,
@@ -87,7 +84,7 @@ pub(crate) enum Mutation {
     NoPauseAfterFutileGrant,
     /// Yield marks by an attempt without an answer of the queue node.
     MarkWithoutAnswer,
-    /// An unpolled lock call that is not rolled back.
+    /// A lock call that stays in flight although its future is not polled.
     NoStallRollback,
     /// A node in quarantine that counts for renewals at once.
     CountInQuarantine,
@@ -99,11 +96,11 @@ pub(crate) enum Mutation {
     WriteBackOfNoReader,
     /// A write-back of a reader that does not check the phase of the node's readers.
     WriteBackBelowPhase,
-    /// A key that ends with the ttl of the reader that leaves.
+    /// An unlock of a reader after which the key of all readers ends with the ttl of that reader.
     OneEndForReaders,
-    /// An unlock of a reader that deletes the key of whatever lease has the resource.
+    /// An unlock of a reader that deletes the key of any lease on the resource.
     UnshareAnyKey,
-    /// A reader that leaves and deletes the key of the remaining readers.
+    /// An unlock of a reader that deletes the key of the remaining readers.
     UnshareForAll,
     /// A phase of readers that continues after a writer.
     StalePhase,
@@ -113,29 +110,28 @@ pub(crate) enum Mutation {
     RenewAsWriter,
     /// A woken waiter that shares the resource and does not wake the next waiter.
     NoReaderWake,
-    /// Readers that ignore the writer mark of a writer, whose turn comes from a queue node that
-    /// these readers do not reach.
+    /// Nodes that grant to queued readers in spite of a writer mark.
     IgnoreWriterMark,
     /// Renewals of readers that do not extend a writer's yield mark.
     NoMarkRenewal,
     /// Tasks that join the read lease of their client at any time.
     UnboundedJoin,
-    /// A waiter of a latch that passes as soon as it knows enough arrivals, without recording on
-    /// the nodes that the latch is open.
+    /// A call that passes a latch as soon as it has received enough arrivals, without recording on the nodes that the
+    /// latch is open.
     PassWithoutRecord,
-    /// A node that counts repeated arrivals of one process at a latch.
+    /// A node that counts each request with an arrival at a latch as another arrival.
     CountArrivals,
-    /// A node that counts the permits of a semaphore and ignores their slots.
+    /// A node that counts the permits of a semaphore: if the requested slot is held, the node grants another slot.
     CountPermits,
     /// Clients that collect several permits at the same time.
     ParallelPermits,
     /// A move that opens new nodes before enough old nodes are closed for good.
     OpenBeforeClosedForGood,
-    /// A move that closes a node for good although the node was open after the closing that the move
-    /// has waited for.
+    /// A move that closes a node for good although the node was open again after the close for which the move has
+    /// waited.
     CloseForGoodWithoutWait,
-    /// A give-up of a move that opens nodes that are closed for good although their round may have
-    /// closed enough nodes.
+    /// A move that is given up, and opens nodes that are closed for good although their round may have closed enough
+    /// nodes.
     OpenClosedForGood,
     /// A downgrade that wins after the write lease has ended.
     DowngradeTooLate,

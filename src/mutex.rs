@@ -1,12 +1,12 @@
-//! Access to mutexes, and the treatment of poison.
+//! Access to mutexes of the standard library, which may be poisoned.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks a mutex, even if it is poisoned.
 ///
-/// A mutex is poisoned if a thread panicked while it held the mutex. The data is consistent nevertheless: in this
-/// crate, no code that can panic, such as a waker or code of the caller, runs between two writes that belong together.
-/// A panic here would spread the panic of one task to all other tasks, and to the drops that unlock leases.
+/// A mutex is poisoned if a thread has panicked while the mutex was locked. The data is consistent nevertheless: in
+/// this crate, no code that can panic, such as a waker or code of the caller, runs between two writes that belong
+/// together. A panic here would spread the panic of one task to all other tasks, and to the drops that unlock leases.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

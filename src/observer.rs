@@ -1,4 +1,5 @@
-//! The observer, which receives the events of calls, attempts, leases and connections.
+//! The observer, which receives the events of calls, attempts, leases, latches and connections, for metrics and the
+//! simulator.
 //!
 //! ```text
 //!   a lock call                                    a lease
@@ -39,7 +40,7 @@ pub(crate) trait ObservedLease: fmt::Debug + Send + Sync {
 ///
 /// An observer only observes: the behaviour of a client does not depend on the observer.
 pub(crate) trait Observer: Monitor {
-    /// Handles the begin of an attempt, before its first request. Returns a number that identifies the attempt.
+    /// Handles the beginning of an attempt, before its first request. Returns a number that identifies the attempt.
     fn attempt_began(&self, _resources: &Resources, _lease_id: &LeaseId) -> u64 {
         0
     }
@@ -53,14 +54,14 @@ pub(crate) trait Observer: Monitor {
     /// Handles the answer of a node, or its timeout.
     fn answered(&self, _node: usize, _operation: OperationKind, _answer: &Answer) {}
 
-    /// Handles the grant of a lease to a won attempt. If this method panics, only the ttl ends the lease, because the
-    /// lease is not registered yet.
+    /// Handles the grant of a lease to a won attempt. The lease is not registered yet. Therefore, if this method
+    /// panics, only the ttl ends the lease.
     fn lease_granted(&self, _lease: &Arc<dyn ObservedLease>) {}
 
     /// Handles the outcome of a renewal.
     fn renewed(&self, _renewed: &Renewed) {}
 
-    /// Handles the end of the active phase of a lease, which has lasted for `lasted` since the grant.
+    /// Handles the end of a lease, at a time of `lasted` after its grant.
     fn lease_ended(&self, _lease: &dyn ObservedLease, _end: LeaseEnd, _lasted: Duration) {}
 
     /// Handles an arrival at a latch.
@@ -137,13 +138,13 @@ pub(crate) struct Renewed {
 /// The outcome of a renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RenewalOutcome {
-    /// The lease is extended.
+    /// A renewal with a quorum, which extends the lease.
     Renewed,
-    /// No quorum renewed the lease, and the end of its validity stays.
+    /// A renewal without a quorum. The end of the validity stays.
     Failed,
-    /// No quorum can renew the lease any more, so the lease is lost.
+    /// A renewal that shows that no quorum can renew the lease any more, so that the lease is lost.
     Revoked,
-    /// The quorum answered after the end of the lease.
+    /// A renewal whose quorum answered after the end of the lease.
     TooLate,
 }
 
@@ -161,18 +162,23 @@ pub(crate) enum LeaseEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallEnd {
     Acquired,
-    /// A hold on a lease of the same owner.
+    /// Another hold on a lease of the same owner.
     Reentered,
-    /// A hold on a shared lease of other tasks of this client.
+    /// A hold on a read lease that tasks of this client share.
     Joined,
-    /// Another lease holds a resource, and the call does not wait.
+    /// A refusal of a call that does not wait: another lease holds a resource, or waiters are ahead.
     Held,
+    /// The deadline of a call, while other clients held a resource.
     TimedOut,
     NoQuorum,
+    /// The lack of a quorum, because nodes are in quarantine.
     Quarantined,
+    /// The end of the validity before the attempt was won.
     Expired,
+    /// The loss of the lease that the call was to re-enter.
     LeaseLost,
     Closed,
+    /// An [`Error::Config`](crate::Error::Config).
     Refused,
     /// The future was dropped.
     Cancelled,
@@ -181,14 +187,14 @@ pub(crate) enum CallEnd {
 /// The outcome of a latch wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LatchEnd {
-    /// The latch is open.
+    /// The opening of the latch.
     Open,
     TimedOut,
     NoQuorum,
     Closed,
-    /// Nodes have recorded the latch with a different count.
+    /// A different count that nodes have recorded.
     CountMismatch,
-    /// The settings are invalid.
+    /// Any other [`Error::Config`](crate::Error::Config).
     Refused,
     /// The future was dropped.
     Cancelled,

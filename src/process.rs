@@ -1,8 +1,8 @@
-//! The process of a client, and work that must not continue in a forked copy of the process.
+//! The home process of a client, and work that must not continue in a forked copy of that process.
 //!
-//! A fork copies the memory of a process, but not its threads. The copy shares the connections, the timers of the kernel
-//! and the readiness of sockets with the original, and a mutex that another thread held stays locked for ever. So in the
-//! copy, nothing of a client may be polled, sent, locked or dropped.
+//! A fork copies the memory of a process, but not its threads. The copy shares the connections, the timers of the
+//! kernel and the readiness of sockets with the original process. A mutex that another thread had locked stays locked
+//! for ever. Therefore no part of a client may be polled, sent, locked or dropped in the copy.
 
 use std::{
     pin::Pin,
@@ -24,10 +24,11 @@ impl HomeProcess {
         Self(std::process::id())
     }
 
-    /// Whether the present process is a forked copy of this process.
+    /// Whether the present process is a forked copy of the home process.
     ///
-    /// Each check asks the system for the process id, in 0.1 to 0.2 µs. A flag that `pthread_atfork` sets, or a page that
-    /// `MADV_WIPEONFORK` clears, would need unsafe code, and no handler runs after a `clone` that bypasses the C library.
+    /// Each check reads the process id from the system, in 0.1 to 0.2 µs. A flag that `pthread_atfork` sets, or a page
+    /// that `MADV_WIPEONFORK` clears, would need unsafe code. Besides, no handler of `pthread_atfork` runs after a
+    /// `clone` that bypasses the C library.
     pub(crate) fn is_left(self) -> bool {
         std::process::id() != self.0
     }
@@ -35,8 +36,8 @@ impl HomeProcess {
 
 /// Work that belongs to one process.
 ///
-/// In a forked copy of that process, the work is not polled, and the future is ready with [`Forked`]. Work that had begun
-/// is not dropped there either, because its drop would send rollbacks on connections of the original process, and wait
+/// In a forked copy of that process, the work is not polled, and the future is ready with [`Forked`]. Work that has
+/// begun is not dropped there either. The drop would send rollbacks on connections of the original process, and wait
 /// for mutexes of threads that do not exist.
 #[must_use = "a future does nothing unless it is polled"]
 #[derive(Debug)]
@@ -51,8 +52,8 @@ impl<F> InHomeProcess<F> {
         Self { home, work: Some(work), has_begun: false }
     }
 
-    /// Keeps work that had begun from being dropped.
-    fn leave(&mut self) {
+    /// Forgets work that has begun, so that the work is never dropped.
+    fn forget_begun_work(&mut self) {
         if self.has_begun {
             std::mem::forget(self.work.take());
         }
@@ -64,7 +65,7 @@ impl<F: Future + Unpin> Future for InHomeProcess<F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if self.home.is_left() {
-            self.leave();
+            self.forget_begun_work();
             return Poll::Ready(Err(Forked));
         }
         self.has_begun = true;
@@ -75,7 +76,7 @@ impl<F: Future + Unpin> Future for InHomeProcess<F> {
 impl<F> Drop for InHomeProcess<F> {
     fn drop(&mut self) {
         if self.home.is_left() {
-            self.leave();
+            self.forget_begun_work();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Spawners of tasks: on a tokio runtime, or in a simulated process that can be paused and killed.
+//! The spawners of the tasks of a client: a tokio runtime, or a simulated process that can be paused and killed.
 
 use std::fmt;
 
@@ -14,17 +14,17 @@ pub(crate) trait Spawner: fmt::Debug + Send + Sync {
 }
 
 impl Spawner for Handle {
-    /// Spawns the task on this runtime. If a forked process continues or drops its copy of the runtime, the task neither
-    /// uses nor closes the connections there, which the original process still uses.
+    /// Spawns the task on this runtime. If a forked process continues or drops its copy of the runtime, the task
+    /// neither uses nor closes the connections there, which the original process still uses.
     fn spawn(&self, task: BoxFuture<'static, ()>) -> AbortHandle {
         let task = InHomeProcess::new(HomeProcess::current(), task);
         Self::spawn(self, task.map(drop)).abort_handle()
     }
 }
 
-/// Whether the current runtime has its IO enabled, without which no connection can be opened.
+/// Whether IO is enabled in the current runtime. Without IO, no connection can be opened.
 ///
-/// Tokio has no question for this, and panics at the first use of IO.
+/// Tokio has no function that returns this. If IO is disabled, tokio panics at the first use of IO.
 pub(crate) fn has_io() -> bool {
     #[cfg(unix)]
     let probe = || drop(tokio::net::UnixDatagram::unbound());
@@ -36,6 +36,6 @@ pub(crate) fn has_io() -> bool {
         });
         drop(socket);
     };
-    // An error of the system is no sign: the dials report it.
+    // An error of the system does not mean that IO is disabled. The dials report that error.
     std::panic::catch_unwind(probe).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Locking any one of several resources.
+//! The lock of any one of several resources, for `semaphore/any_of_request.rs`.
 
 use std::{future::pending, sync::Arc};
 
@@ -7,7 +7,7 @@ use futures::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered}
 use crate::{
     acquire::{
         attempt::attempt_once,
-        checked_request::{CheckedRequest, Known},
+        checked_request::{CheckedRequest, EarlierResult},
         last_attempt::LastAttempt,
         outcome::AttemptOutcome,
         waiters::Waiters,
@@ -29,18 +29,17 @@ mod vacancy_query;
 /// The number of wait queues that a waiting call joins.
 pub(crate) const QUEUES_JOINED: usize = 3;
 
-/// The number of random candidates per wait queue to join. The candidates with slow queue nodes are
-/// dropped.
+/// The number of random candidates that a call draws for each wait queue to join. Candidates with slow queue nodes are
+/// dropped first.
 const DRAWN_PER_QUEUE: usize = 3;
 
-/// The size of the random sample that the first vacancy query covers. A second query covers the
-/// remaining candidates.
+/// The size of the random sample that the first vacancy query covers. A second query covers the remaining candidates.
 const SAMPLE_SIZE: usize = 64;
 
-/// The most vacant candidates that a waiting call attempts.
+/// The most vacant candidates that a waiting call attempts after one query or poll.
 const MAX_ATTEMPTS_WAITING: usize = 3;
 
-/// The most vacant candidates that a call of `try_lock` attempts.
+/// The most vacant candidates that a call of `try_lock` attempts after one query, and the most that an answer names.
 const MAX_ATTEMPTS_TRY_LOCK: usize = 8;
 
 /// The number of nodes that a waiting call queries for vacant candidates.
@@ -48,15 +47,15 @@ const NODES_QUERIED_WAITING: usize = 2;
 
 /// A checked request to lock any one of several candidates.
 ///
-/// Each candidate is a separate lock with its own votes and its own wait queue. A call first queries the nodes for
-/// vacant candidates, and attempts to lock one without queueing. If that fails, the call waits in the queues of a few
-/// random candidates. The call takes the first candidate that it acquires, and leaves the other queues. If there are
-/// more candidates than queues to join, the call can acquire the remaining candidates in two ways:
+/// Each candidate is a separate lock, with votes and a wait queue of its own. A call first attempts one candidate, and
+/// then the candidates that nodes report as vacant, without entering a queue. If no attempt succeeds, the call waits in
+/// the queues of a few random candidates. The call ends with the first candidate that it acquires, and leaves all
+/// queues. If there are more candidates than queues to join, the call can acquire the remaining candidates in two ways:
 ///
 /// * One waiting client at a time is the [release watcher](Self::acquire_released) of all candidates.
 /// * Every waiting call [polls](Self::acquire_by_polls) all candidates, once in each longest poll interval. The polls
-///   bound the wait for a free candidate, even if the release watcher or the waiters ahead stop, or if notices are
-///   lost.
+///   bound the wait for a free candidate, even if the release watcher or the waiters ahead stand still, or if notices
+///   are lost.
 #[derive(Clone)]
 pub(crate) struct CheckedAnyOf {
     pub(crate) waiters: Arc<Waiters>,
@@ -65,7 +64,7 @@ pub(crate) struct CheckedAnyOf {
     pub(crate) name: Resource,
     pub(crate) count: usize,
     pub(crate) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
-    /// The candidate to attempt first.
+    /// The candidate to attempt first; a random candidate if `None`.
     pub(crate) first: Option<usize>,
     /// The number of wait queues to join.
     pub(crate) queues: usize,
@@ -101,7 +100,8 @@ impl CheckedAnyOf {
         }
     }
 
-    /// Tries once. Returns `None` if all candidates are held.
+    /// Attempts candidates without a wait. Returns `None` if none is acquired: other clients hold all candidates, or
+    /// are ahead.
     ///
     /// # Cancel safety
     ///
@@ -127,13 +127,13 @@ impl CheckedAnyOf {
         let context = self.context();
         let mut settings = self.settings;
         let mut waits_from = start;
-        let mut known = Known::Held;
+        let mut earlier = EarlierResult::Held;
         match self.try_vacant(true).await {
             Ok(Some(acquired)) => return Ok(acquired),
             Ok(None) => {}
             // The error is not final, because a later attempt may find a quorum within the remaining quorum timeout.
             Err(error) => {
-                known = Known::NoQuorum;
+                earlier = EarlierResult::NoQuorum;
                 let took = context.now().saturating_duration_since(start);
                 if took >= settings.quorum_timeout {
                     return Err(error);
@@ -143,14 +143,14 @@ impl CheckedAnyOf {
             }
         }
         if self.is_large() {
-            // The fallback polls are rare from the start, because this call waits in several queues, and depends less on the
-            // wake of each.
+            // Fallback polls are rare from the start, because this call waits in several queues, and depends less on
+            // each single wake.
             settings.pacing.first_poll = settings.pacing.longest_poll;
         }
         let waits: FuturesUnordered<_> = self
             .choose_queues()
             .into_iter()
-            .map(|index| self.wait_in_queue(index, settings, waits_from, known, &self.last_attempt))
+            .map(|index| self.wait_in_queue(index, settings, waits_from, earlier, &self.last_attempt))
             .collect();
         let polls = if self.is_large() { self.acquire_by_polls().boxed() } else { pending().boxed() };
         tokio::select! {
@@ -167,15 +167,15 @@ impl CheckedAnyOf {
         index: usize,
         settings: CheckedLock,
         start: Instant,
-        known: Known,
+        earlier: EarlierResult,
         last_attempt: &LastAttempt,
     ) -> Result<Option<AcquiredCandidate>, Error> {
-        let checked = self.checked(index, settings)?.with_knowledge(known);
+        let checked = self.checked(index, settings)?.with_earlier_result(earlier);
         let acquired = lock_waiting(&self.waiters, &checked, start, None, last_attempt).await?;
         Ok(acquired.map(|acquired| (index, acquired)))
     }
 
-    /// Returns the candidates whose queues to join: a random choice that avoids slow queue nodes.
+    /// Returns the candidates for whose queues the call waits: a random choice that avoids slow queue nodes.
     fn choose_queues(&self) -> Vec<usize> {
         let context = self.context();
         let mut drawn = context.sample_indices(self.count, DRAWN_PER_QUEUE * self.queues);
@@ -197,7 +197,7 @@ impl CheckedAnyOf {
             let others = indices.into_iter().filter(|index| *index != first);
             skips_first.then_some(first).into_iter().chain(others).collect()
         };
-        // A `try_lock` must not miss a vacant candidate. Of this many nodes, at least one answers if any quorum
+        // A `try_lock` must not miss a vacant candidate. Of this number of nodes, at least one answers if a quorum
         // answers.
         let electorate = context.settings.electorate;
         let nodes =
@@ -214,9 +214,8 @@ impl CheckedAnyOf {
         if let Some(acquired) = self.attempt_vacant(&vacant, will_wait).await? {
             return Ok(Some(acquired));
         }
-        // If another client took the only vacant candidate, the other candidates are probably taken too,
-        // and each further attempt delays their waiters. A later query finds a candidate that stays
-        // vacant.
+        // If another client took the only vacant candidate, all other candidates are probably held, and each further
+        // attempt delays their waiters. A later poll finds a candidate that stays vacant.
         if self.count <= SAMPLE_SIZE || (will_wait && vacant.len() == 1) {
             return Ok(None);
         }
@@ -268,7 +267,7 @@ impl CheckedAnyOf {
         if let AttemptOutcome::Failed(failed) = &outcome {
             self.last_attempt.failed(&self.name, failed);
             if will_wait && failed.has_stood_still {
-                // The client stood still, so the failure does not show the state of the nodes.
+                // The failure of a client that stood still does not show the state of the nodes.
                 return Ok(None);
             }
         }
@@ -297,7 +296,7 @@ async fn first_acquired(
     while let Some(done) = waits.next().await {
         match done {
             Ok(Some(acquired)) => return Some(Ok(acquired)),
-            // A wait without a deadline never ends in this way.
+            // A wait without a deadline never returns `None`.
             Ok(None) => {}
             Err(error) => last_error = Some(Err(error)),
         }

@@ -14,7 +14,8 @@
 //!   drop of the future        ──────> submit unlocks, report the end
 //! ```
 //!
-//! Callers are the local waiter, which makes attempt after attempt, and calls that make only one attempt.
+//! There are three callers: the local waiter, which makes attempt after attempt; calls that make single attempts
+//! without a wait queue; and the downgrade of a write lease.
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,8 +45,9 @@ use crate::{
 mod evidence;
 mod requests;
 
-/// Makes one attempt, with a new lease id. If the plan asks for a turn, the attempt enters the wait queue with
-/// `entries`. `hint` is a vote larger than every counter in the answers to earlier attempts.
+/// Makes one attempt, with a new lease id. If the plan asks a node for the turn and the node defers the client, the
+/// client enters the wait queue of the node with `entries`. `hint` is larger than every counter in the answers to
+/// earlier attempts, or 0.
 ///
 /// # Cancel safety
 ///
@@ -62,8 +64,8 @@ pub(super) async fn attempt(
     AttemptDriver::new(context, requests, plan, SplitPatience::Hedge, entries).drive().await
 }
 
-/// Makes the attempt of a writer that downgrades its lease. The attempt must win before `until`, because other clients
-/// may hold the resource from then on.
+/// Makes the attempt that downgrades the lease of a writer. `until` is the end of the write lease. The attempt fails at
+/// `until`, because another client may hold the resource from then on.
 ///
 /// # Cancel safety
 ///
@@ -79,8 +81,8 @@ pub(crate) async fn attempt_to_downgrade(
     AttemptDriver::new(context, requests, plan, patience, None).drive().await
 }
 
-/// Makes the attempt of a client that does not wait if the attempt is refused. If `is_only` is true, no other attempt
-/// follows, so the attempt waits for slow nodes while votes are split.
+/// Makes an attempt that enters no wait queue: for a `try_lock`, or for one candidate of several. If `is_only` is true,
+/// no other attempt follows. Therefore the attempt waits for a node timeout, not for a hedge, while votes are split.
 ///
 /// # Cancel safety
 ///
@@ -93,23 +95,23 @@ pub(crate) async fn attempt_once(
     let with_waiters = context.resource_with_waiters(&checked.resources).await;
     let plan = match with_waiters {
         Some(index) => Plan::QueueNodeFirst(checked.queue_nodes(context, index).to_vec()),
-        None => checked.first_contact(context),
+        None => checked.newcomer_plan(context),
     };
-    // Without a subscription at a node, the entries ask for a turn and enter no queue.
+    // These entries subscribe to no wakes. Therefore the attempt asks for the turn, but enters no queue.
     let mut entries = with_waiters.map(|index| QueueEntries::new(context, checked, index, &Arc::default()));
     let requests = AttemptRequests { will_not_wait: true, ..AttemptRequests::new(context, checked) };
     let patience = if is_only { SplitPatience::NodeTimeout } else { SplitPatience::Hedge };
     AttemptDriver::new(context, requests, plan, patience, entries.as_mut()).drive().await
 }
 
-/// The kind of a request, which decides how its answer is read.
+/// The kind of a request, which decides the meaning of the answer.
 #[derive(Clone, Copy, Debug)]
 enum RequestKind {
     /// A lock of a newcomer.
     Lock,
-    /// A lock of a client that has its turn.
-    Take,
-    /// A lock at a queue node, which enters the wait queue if deferred.
+    /// A lock that ignores wait queues and yield marks.
+    LockPastQueue,
+    /// A request for the turn: a lock if no waiter is ahead, and otherwise a queue entry.
     Enqueue,
     WriteBack,
 }
@@ -117,7 +119,7 @@ enum RequestKind {
 impl RequestKind {
     fn operation(self) -> OperationKind {
         match self {
-            Self::Lock | Self::Take | Self::Enqueue => OperationKind::Lock,
+            Self::Lock | Self::LockPastQueue | Self::Enqueue => OperationKind::Lock,
             Self::WriteBack => OperationKind::WriteBack,
         }
     }
@@ -127,7 +129,7 @@ impl RequestKind {
 /// attempt.
 struct AttemptDriver<'a> {
     context: &'a ClientContext,
-    /// The number that the observer has given the attempt.
+    /// The number of the attempt, from [`Observer::attempt_began`](crate::observer::Observer::attempt_began).
     number: u64,
     requests: AttemptRequests<'a>,
     attempt: Attempt,
@@ -139,12 +141,12 @@ struct AttemptDriver<'a> {
     cleanup: Cleanup,
 }
 
-/// The work that remains to be done at the end or the drop of an attempt.
+/// The work that remains for the end or the drop of an attempt.
 ///
 /// # Invariants
 ///
 /// 1. Exactly one end of the attempt is reported to the observer.
-/// 2. The attempt is rolled back at most once, and never after its lease was handed over.
+/// 2. The attempt is rolled back at most once, and never after [`AttemptDriver::acquired`] has returned the lease.
 struct Cleanup {
     needs_rollback: bool,
     needs_report: bool,
@@ -205,7 +207,7 @@ impl<'a> AttemptDriver<'a> {
     }
 
     fn send_lock(&mut self, nodes: NodeSet, ignores_queue: bool) {
-        let kind = if ignores_queue { RequestKind::Take } else { RequestKind::Lock };
+        let kind = if ignores_queue { RequestKind::LockPastQueue } else { RequestKind::Lock };
         let now = self.context.now();
         let request = self.requests.request(self.requests.lock_operation(ignores_queue), now);
         for node in nodes.iter() {
@@ -216,14 +218,14 @@ impl<'a> AttemptDriver<'a> {
 
     fn send_enqueue(&mut self, node: usize) {
         let now = self.context.now();
-        // If the queue node was asked before, the attempt now bypasses it, because its answer is late.
+        // If the queue node was asked before, its answer is late, and the attempt now asks another node for the turn.
         if self.queue_node.node.is_some_and(|queue_node| self.evidence.was_asked(queue_node)) {
             self.queue_node.bypassed_by(self.context, node, now);
         }
         let lock = self.requests.lock(true);
         let (operation, kind) = match &mut self.entries {
             Some(entries) => (entries.enqueue(node, lock), RequestKind::Enqueue),
-            None => (Operation::Lock(lock), RequestKind::Take),
+            None => (Operation::Lock(lock), RequestKind::LockPastQueue),
         };
         self.fanout.send(&self.context.nodes, node, (kind, now), self.requests.request(operation, now));
         self.evidence.record(node, NodeReply::Pending);
@@ -237,7 +239,8 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Records the response time of a node, if the requests of this kind decide in which wait queues a client waits.
+    /// Records the response time of a node, if the resource is a slot of a semaphore. A client that waits for any one
+    /// of several resources avoids the wait queues of slow nodes.
     fn record_response_time(&self, node: usize, sent_at: Instant, answer: &Answer) {
         if is_slot(&self.requests.checked.resource) && !matches!(answer, Answer::Error(_)) {
             let took = self.context.now().saturating_duration_since(sent_at);
@@ -253,12 +256,12 @@ impl<'a> AttemptDriver<'a> {
         if has_waiters.is_some() {
             self.context.responsiveness.answered(node);
         }
-        // The answer to a waiter at its turn does not report other waiters.
+        // The answer to a lock that ignores the wait queue does not show whether clients wait.
         if let (RequestKind::Lock | RequestKind::Enqueue, Some(has_waiters)) = (kind, has_waiters) {
             self.queue_node.on_answer(self.context, &checked.resources, node, has_waiters);
         }
         match kind {
-            RequestKind::Lock | RequestKind::Take => self.on_lock(node, &answer, false),
+            RequestKind::Lock | RequestKind::LockPastQueue => self.on_lock(node, &answer, false),
             RequestKind::Enqueue => {
                 self.on_enqueue(node, &answer);
                 self.on_lock(node, &answer, true);
@@ -308,7 +311,8 @@ impl<'a> AttemptDriver<'a> {
         self.attempt.on_holder(self.evidence.is_held(self.context.settings.electorate));
     }
 
-    /// Handles the refusal of a newcomer in favour of waiters. A refusal by the queue node decides the attempt.
+    /// Handles the deferral of a newcomer. A deferral by the queue node shows whether there are waiters: a rank of 0
+    /// means that only a yield mark or a writer mark has caused the deferral.
     fn on_deferral(&mut self, node: usize, queued: &Queued) {
         self.evidence.deferred(queued.resource);
         if queued.resource != self.queue_node.index {
@@ -319,7 +323,8 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Unlocks at every node at which a key of the attempt may be, or may still arrive. The unlock wakes no waiter.
+    /// Unlocks at every node at which a key of the attempt may be, or may still arrive. Only the first call has an
+    /// effect.
     fn roll_back(&mut self) {
         if !std::mem::replace(&mut self.cleanup.needs_rollback, false) {
             return;
@@ -331,20 +336,21 @@ impl<'a> AttemptDriver<'a> {
             let operation = self.requests.unlock(tombstone);
             Request::one(operation, self.context.latest_expiry()).blocks_until(keys_over)
         };
-        let leaving = unlock(Tombstone::IfMissing);
-        let clean = unlock(Tombstone::Never);
+        let with_tombstone = unlock(Tombstone::IfMissing);
+        let without_tombstone = unlock(Tombstone::Never);
         let mut nodes = NodeSet::EMPTY;
         let keeps = mutation::is_on(Mutation::NoRollback);
         for (node, has_answered) in self.attempt.to_roll_back().filter(|_| !keeps) {
             if let Some(to) = self.context.nodes.get(node) {
-                let request = if may_land_yet(has_answered) { &leaving } else { &clean };
+                let request = if may_land_yet(has_answered) { &with_tombstone } else { &without_tombstone };
                 self.context.responsiveness.keep_unawaited(node, now, to.call(request.clone()));
                 nodes.insert(node);
             }
         }
         let AttemptRequests { checked, lease_id, .. } = &self.requests;
         tracing::debug!(resource = %checked.resource, id = %lease_id, ?nodes, "rollback");
-        // Reported last, because an observer is foreign code: if it panics, no key is left on a node.
+        // The report is last, because the observer may call code of the program, such as a metrics recorder. If that
+        // code panics, the unlocks are already submitted.
         self.context.observer.attempt_lost(self.number);
     }
 
@@ -397,7 +403,7 @@ impl<'a> AttemptDriver<'a> {
         self.report(AttemptEnd::Failed(reason));
         self.close_replies();
         let took = self.context.now().saturating_duration_since(self.attempt.start());
-        self.note_silent_queue_node(took);
+        self.record_queue_node_timeout(took);
         let is_sure = deferral.as_ref().is_some_and(|deferral| queue_node == Some(deferral.node))
             || self.evidence.is_held(self.context.settings.electorate);
         let replies = self.context.replies(self.evidence.take_replies());
@@ -413,16 +419,16 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Returns the deferral of a refused newcomer, to the wait queue of the resource for which the newcomer was
-    /// refused. The rank is 0, because the queue node may not have answered, and the newcomer may be first in that
-    /// queue.
+    /// Returns the deferral of a refused newcomer. `node` is the queue node of the resource for which the newcomer was
+    /// refused, and the next attempt enters the queue there. The rank is 0, because the queue node may not have
+    /// answered, and the newcomer may be first in that queue.
     fn deferral_of_newcomer(&self, node: usize) -> Deferral {
         let patience = self.context.settings.parameters.hand_over;
         Deferral { node, is_queued: false, rank: 0, patience, holder: None }
     }
 
-    /// Records the queue node as silent, if the attempt has waited for the answer for a hedge.
-    fn note_silent_queue_node(&self, took: Duration) {
+    /// Records a timeout of the queue node, if the attempt has waited for the answer of that node for a hedge.
+    fn record_queue_node_timeout(&self, took: Duration) {
         if let Some(node) = self.queue_node.node
             && took >= self.requests.checked.settings.attempt.hedge()
             && self.queue_node.is_unknown()
@@ -432,8 +438,8 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Records the nodes whose time to answer is over as timed out. The attempt has not waited for the other nodes
-    /// without an answer.
+    /// Records a timeout of each node that has not answered by its deadline. Nodes with time left to answer stay
+    /// pending.
     fn close_replies(&mut self) {
         for node in self.evidence.time_out(self.attempt.pending()).iter() {
             self.context.observer.answered(node, OperationKind::Lock, &Answer::Error(NodeError::TimedOut));

@@ -1,4 +1,4 @@
-//! A checked lock request.
+//! A checked lock request, which every attempt and every wait of a call receives.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,17 +20,18 @@ pub(crate) struct CheckedRequest {
     pub(crate) settings: CheckedLock,
     /// The queue node order of each resource, computed on first use.
     queue_nodes: Arc<[OnceLock<Vec<usize>>]>,
-    /// The knowledge of an earlier attempt of the call.
-    pub(super) known: Known,
+    /// The result of an earlier attempt of the call.
+    pub(super) earlier: EarlierResult,
 }
 
-/// The knowledge of a call about its resources before the first attempt of its wait.
+/// The result of an earlier attempt of a call, before the call begins to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
-    Nothing,
-    /// The resource is held, so the waiter enters the wait queue at once.
+pub(super) enum EarlierResult {
+    /// No earlier attempt.
+    None,
+    /// A held resource: the waiter enters the wait queue at once.
     Held,
-    /// No quorum answered, so the first attempt has to find out whether a quorum answers now.
+    /// No quorum: the first attempt of the wait has to find out whether a quorum answers now.
     NoQuorum,
 }
 
@@ -38,12 +39,12 @@ impl CheckedRequest {
     pub(crate) fn new(resources: Resources, settings: CheckedLock) -> Result<Self, ConfigError> {
         let resource = resources.first().cloned().ok_or_else(group_of_none)?;
         let queue_nodes = resources.iter().map(|_| OnceLock::new()).collect();
-        Ok(Self { resource, resources, settings, queue_nodes, known: Known::Nothing })
+        Ok(Self { resource, resources, settings, queue_nodes, earlier: EarlierResult::None })
     }
 
-    /// Returns the same request with the knowledge of an earlier attempt.
-    pub(super) fn with_knowledge(self, known: Known) -> Self {
-        Self { known, ..self }
+    /// Returns the same request, after an earlier attempt with this result.
+    pub(super) fn with_earlier_result(self, earlier: EarlierResult) -> Self {
+        Self { earlier, ..self }
     }
 
     /// Returns the resource of this index.
@@ -62,12 +63,12 @@ impl CheckedRequest {
         self.queue_nodes(context, index).first().copied()
     }
 
-    /// Returns the plan of a client that knows of no waiters.
-    pub(super) fn first_contact(&self, context: &ClientContext) -> Plan {
+    /// Returns the plan of a newcomer.
+    pub(super) fn newcomer_plan(&self, context: &ClientContext) -> Plan {
         let queue_node = self.queue_node(context, 0).unwrap_or_default();
-        match self.known {
-            Known::NoQuorum => Plan::AllAtOnceForQuorum(queue_node),
-            Known::Nothing | Known::Held => Plan::AllAtOnce(queue_node),
+        match self.earlier {
+            EarlierResult::NoQuorum => Plan::AllAtOnceForQuorum(queue_node),
+            EarlierResult::None | EarlierResult::Held => Plan::AllAtOnce(queue_node),
         }
     }
 }

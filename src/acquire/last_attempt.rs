@@ -1,4 +1,4 @@
-//! The outcome of the last attempt of a waiting call.
+//! The outcome of the last attempt of a waiting call, from which the call decides its result at the deadline.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The outcome of the last attempt of a waiting call, and the local queues in which the call waits behind other calls
-/// of the client. At the deadline of the call, these two tell whether the resource was held or no quorum answered.
+/// of the client. At the deadline of the call, these two decide whether the resource was held or no quorum answered.
 #[derive(Debug, Default)]
 pub(crate) struct LastAttempt {
     outcome: Mutex<LastOutcome>,
@@ -21,10 +21,10 @@ pub(crate) struct LastAttempt {
 
 #[derive(Clone, Debug, Default)]
 enum LastOutcome {
-    /// No attempt of the call, because other calls of this client are ahead.
+    /// No attempt so far, because other calls of this client are ahead.
     #[default]
     None,
-    /// A first attempt in flight.
+    /// A first attempt without an outcome so far.
     Begun,
     /// A refusal by a quorum or a deferral by the queue node: another client holds the resource, or waiters are ahead.
     Contended,
@@ -32,7 +32,7 @@ enum LastOutcome {
 }
 
 impl LastAttempt {
-    /// Adds a queue whose attempts count for the call.
+    /// Adds a local queue in which the call waits. The attempts of that queue count for the call.
     pub(super) fn waits_in(&self, queue: &Arc<SharedOutage>) {
         lock(&self.queues).push(Arc::clone(queue));
     }

@@ -1,4 +1,5 @@
-//! The local waiter: the state that passes from task to task of a client with the turn to attempt.
+//! The local waiter: the state of a client that waits for some resources. The state passes from task to task of the
+//! client with the local turn.
 //!
 //! The local waiter connects the notices of the nodes, the pure [`WaiterSchedule`] and the attempts:
 //!
@@ -16,8 +17,8 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     acquire::{
         attempt::attempt,
-        checked_request::{CheckedRequest, Known},
-        notifier::{Notifications, Notifier},
+        checked_request::{CheckedRequest, EarlierResult},
+        notifier::{Notices, Notifier},
         outcome::AttemptOutcome,
         queue_entries::QueueEntries,
         waiters::LocalQueue,
@@ -33,16 +34,16 @@ use crate::{
     values::{LeaseId, NodeReply, Refusal},
 };
 
-/// The share of a node timeout for which a waiter waits for a subscription.
+/// The part of a node timeout (1/64) for which a waiter waits for a new subscription to become active.
 pub(super) const LISTENING_SHARE: u32 = 64;
 
-/// The time without a quorum after which a warning names the reasons.
+/// The time without a quorum after which a warning with the replies of the nodes is logged.
 const WARN_AFTER: Duration = Duration::from_secs(1);
 
-/// The state of a client that waits for some resources. The state passes from task to task with the turn to attempt.
+/// The state of a client that waits for some resources. Only the task with the local turn has access.
 #[derive(Debug, Default)]
 pub(super) struct LocalWaiter {
-    /// `None` until the client knows of other waiters or a holder.
+    /// `None` until an attempt fails, or the cache shows that other clients wait.
     state: Option<WaiterState>,
     /// The largest counter in any answer so far, plus one.
     hint: u64,
@@ -63,8 +64,8 @@ struct WaiterState {
 
 impl LocalWaiter {
     /// Waits for the time of the next attempt, and returns the plan of that attempt. If quarantines left the last
-    /// attempt without a quorum, an attempt is also due at the end of these quarantines. While no quorum answers, the
-    /// last attempt is due at the end of the quorum timeout, of this call or of a call behind.
+    /// attempt without a quorum, an attempt is also due at the end of these quarantines. During an outage, an attempt
+    /// is also due at `quorum_deadline`, the end of this call's quorum timeout, and as soon as a call behind wants one.
     pub(super) async fn until_next_attempt(
         &mut self,
         context: &ClientContext,
@@ -75,23 +76,23 @@ impl LocalWaiter {
         let LocalQueue { notifier, outage, .. } = queue;
         let state = match &mut self.state {
             Some(state) => state,
-            None if checked.known == Known::NoQuorum => return checked.first_contact(context),
+            None if checked.earlier == EarlierResult::NoQuorum => return checked.newcomer_plan(context),
             None => match context.resource_with_waiters(&checked.resources).await {
-                None if checked.known == Known::Held => {
+                None if checked.earlier == EarlierResult::Held => {
                     self.state.insert(WaiterState::begin(context, checked, 0, notifier))
                 }
-                None => return checked.first_contact(context),
+                None => return checked.newcomer_plan(context),
                 Some(index) => self.state.insert(WaiterState::begin(context, checked, index, notifier)),
             },
         };
         if std::mem::take(&mut self.is_attempting) {
-            // The rollback of that attempt has given up the wake, so this task makes an attempt without a wake.
+            // The dropped attempt has used up the wake, so this task makes an attempt without a wake.
             state.schedule.request_attempt(context.now());
         }
         loop {
             let notified = notifier.notified.notified();
             let now = context.now();
-            state.on_notifications(notifier.take(), now);
+            state.on_notices(notifier.take(), now);
             let NextAttempt { at, mut plan } = state.schedule.next_attempt();
             let at = [quorum_deadline, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
             if at <= now || outage.is_attempt_wanted() {
@@ -113,7 +114,7 @@ impl LocalWaiter {
         }
     }
 
-    /// Makes an attempt.
+    /// Makes an attempt. If the future is dropped, the next task makes its attempt without waiting for a wake.
     pub(super) async fn attempt(
         &mut self,
         context: &ClientContext,
@@ -148,8 +149,8 @@ impl LocalWaiter {
         }
         let index = failed.refused.map_or(0, |refused| refused.index);
         match &mut self.state {
-            // If a group is refused for a different resource, its waiter moves to the queue of that resource. With
-            // entries in both queues, the waiter would block the free resource.
+            // If a group is refused for another resource than before, the waiter moves to the queue of that resource.
+            // With entries in both queues, the waiter would block the resource that is free now.
             Some(state) if is_elsewhere(state, failed.refused) => {
                 let mut other = WaiterState::begin(context, checked, index, notifier);
                 other.entries.take_arrival_of(&state.entries);
@@ -163,7 +164,7 @@ impl LocalWaiter {
         }
     }
 
-    /// Inspects all nodes for the holder, if the queue node may have an orphaned key.
+    /// Makes the holder check if the schedule wants one: inspects all nodes, and passes the answers to the schedule.
     pub(super) async fn check_holder(
         &mut self,
         context: &ClientContext,
@@ -174,7 +175,7 @@ impl LocalWaiter {
         if !schedule.wants_holder_check() {
             return;
         }
-        // The group may be refused for a different resource than the resource of its queue entry.
+        // A group may be refused for another resource than the resource of its queue entry.
         let index = refused.map_or_else(|| entries.index(), |refused| refused.index);
         let resource = checked.resource_at(index);
         let start = context.now();
@@ -188,10 +189,10 @@ impl LocalWaiter {
     /// Handles an acquired lease. The next task waits until that lease ends.
     pub(super) fn acquired(&mut self, context: &ClientContext, queue: &LocalQueue) {
         self.quarantined_until = None;
-        queue.outage.end();
+        queue.outage.quorum_answered();
         if let Some(WaiterState { schedule, entries, .. }) = &mut self.state {
             entries.acquired(context);
-            // All wakes until now were meant for this attempt.
+            // A wake until now may have led to this attempt, so it must not lead to the next attempt.
             queue.notifier.take();
             schedule.acquired(context.now());
         }
@@ -219,9 +220,10 @@ impl WaiterState {
         let mut schedule = WaiterSchedule::new(config, now);
         let mut entries = QueueEntries::new(context, checked, index, notifier);
         match order.first() {
-            // The first attempt enters the queue. The attempt waits for the subscription, or for the deadline of the
-            // subscription.
-            Some(queue_node) if checked.known == Known::Held => {
+            // An earlier attempt has shown that the resource is held, so the first attempt of this wait enters the
+            // queue. The attempt begins when the subscription is active, and at the latest after a part of the node
+            // timeout.
+            Some(queue_node) if checked.earlier == EarlierResult::Held => {
                 entries.listen(*queue_node);
                 schedule.request_attempt(now + settings.attempt.node_timeout / LISTENING_SHARE);
             }
@@ -230,12 +232,12 @@ impl WaiterState {
         Self { schedule, entries, order }
     }
 
-    fn on_notifications(&mut self, notifications: Notifications, now: Instant) {
-        notifications.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));
-        notifications.subscribed.iter().for_each(|node| self.schedule.may_have_missed(node, now));
-        self.reached_head(notifications);
-        notifications.releases.iter().for_each(|node| self.schedule.released(node, now));
-        notifications.wakes.iter().for_each(|node| self.schedule.woken(node, now));
+    fn on_notices(&mut self, notices: Notices, now: Instant) {
+        notices.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));
+        notices.subscribed.iter().for_each(|node| self.schedule.may_have_missed(node, now));
+        self.reached_head(notices);
+        notices.releases.iter().for_each(|node| self.schedule.released(node, now));
+        notices.wakes.iter().for_each(|node| self.schedule.woken(node, now));
     }
 
     fn failed(&mut self, failed: &FailedAttempt, notifier: &Notifier, now: Instant, jitter: f64) {
@@ -243,17 +245,17 @@ impl WaiterState {
         if let Some(deferral) = &failed.deferral {
             self.listen(deferral.node);
         }
-        // A notice during the attempt may be older than the refusal. Therefore the notice does not count as a wake, but
+        // A notice that arrived during the attempt may be older than the refusal. Therefore the notice is no wake, but
         // leads to one more attempt.
-        let notifications = notifier.take();
-        self.reached_head(notifications);
-        let notices = notifications.subscribed.union(notifications.wakes).union(notifications.releases);
-        notices.iter().for_each(|node| self.schedule.may_have_missed(node, now));
-        notifications.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));
+        let notices = notifier.take();
+        self.reached_head(notices);
+        let nodes = notices.subscribed.union(notices.wakes).union(notices.releases);
+        nodes.iter().for_each(|node| self.schedule.may_have_missed(node, now));
+        notices.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));
     }
 
-    fn reached_head(&mut self, notifications: Notifications) {
-        for node in notifications.heads.iter() {
+    fn reached_head(&mut self, notices: Notices) {
+        for node in notices.heads.iter() {
             self.schedule.reached_head(node);
             self.listen(node);
         }
@@ -270,12 +272,12 @@ impl WaiterState {
     }
 }
 
-/// Whether a waiter was certainly refused for another resource than the resource of its queue entry.
+/// Whether a waiter was certainly refused for another resource than the resource of the queue entry.
 fn is_elsewhere(state: &WaiterState, refused: Option<RefusedResource>) -> bool {
     refused.is_some_and(|refused| refused.is_sure && refused.index != state.entries.index())
 }
 
-/// Returns the vote that corresponds to the answer of an inspection.
+/// Converts the answer to an inspection to the reply that a lock would have got.
 fn vote_of(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Inspected(InspectAnswer { held: Some(held), .. }) => NodeReply::Refused(Refusal::Held {
@@ -286,7 +288,7 @@ fn vote_of(answer: &Answer) -> NodeReply {
     }
 }
 
-/// Returns the reader whose key expires first among the readers that a node names.
+/// Returns the reader with the earliest expiry among the readers in the answer to an inspection.
 fn first_reader(answer: &Answer) -> Option<LeaseId> {
     let Answer::Inspected(inspection) = answer else { return None };
     inspection.readers.first().map(|(lease_id, _)| lease_id.clone())

@@ -1,4 +1,4 @@
-//! The notices of the nodes to a waiter.
+//! The notices of the nodes to a waiter. The local waiter takes the notices, and its queue entries subscribe to them.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,13 +13,13 @@ use crate::{
 /// Wakes the waiter's task when a notice arrives, and keeps the notices until the task takes them.
 #[derive(Debug, Default)]
 pub(super) struct Notifier {
-    notifications: Mutex<Notifications>,
+    notices: Mutex<Notices>,
     pub(super) notified: Notify,
 }
 
-/// The notices since the waiter's task last took them: the nodes of each kind.
+/// The nodes that have sent each kind of notice since the waiter's task last took the notices.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Notifications {
+pub(super) struct Notices {
     /// Nodes with a new subscription. Earlier notices may have been missed.
     pub(super) subscribed: NodeSet,
     /// Nodes that wake this waiter.
@@ -28,7 +28,7 @@ pub(super) struct Notifications {
     pub(super) heads: NodeSet,
     /// Nodes at which the resource was unlocked.
     pub(super) releases: NodeSet,
-    /// Nodes with a broken connection, so that no wake can arrive.
+    /// Nodes with a broken connection. No wake of these nodes can arrive.
     pub(super) interrupted: NodeSet,
 }
 
@@ -36,46 +36,46 @@ pub(super) struct Notifications {
 #[derive(Debug)]
 pub(super) struct NodeNotifier {
     pub(super) node: usize,
-    pub(super) kind: NotificationKind,
+    pub(super) kind: SubscriptionKind,
     pub(super) notifier: Arc<Notifier>,
 }
 
-/// The event of which a subscription notifies the waiter.
+/// The kind of notice to which a waiter subscribes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotificationKind {
-    /// The resource was released.
+pub(super) enum SubscriptionKind {
+    /// The release notice of the resource.
     Release,
-    /// The queue node wakes the waiter.
+    /// The wake of the waiter by the queue node.
     Wake,
-    /// The waiter has become one of the first two in the queue.
+    /// The head notice: the waiter is now one of the first two in the queue.
     Head,
 }
 
 impl Notifier {
     /// Returns the notices since the last call, and keeps none.
-    pub(super) fn take(&self) -> Notifications {
-        std::mem::take(&mut *lock(&self.notifications))
+    pub(super) fn take(&self) -> Notices {
+        std::mem::take(&mut *lock(&self.notices))
     }
 }
 
 impl Listener for NodeNotifier {
     fn notice(&self, notice: Notice) {
         tracing::trace!(node = self.node, kind = ?self.kind, ?notice, "notice");
-        let mut notifications = lock(&self.notifier.notifications);
+        let mut notices = lock(&self.notifier.notices);
         match (notice, self.kind) {
-            (Notice::Released, NotificationKind::Wake) => notifications.wakes.insert(self.node),
-            (Notice::Released, NotificationKind::Head) => notifications.heads.insert(self.node),
-            (Notice::Released, NotificationKind::Release) => notifications.releases.insert(self.node),
-            (Notice::Subscribed, NotificationKind::Wake) => notifications.subscribed.insert(self.node),
-            (Notice::Interrupted, NotificationKind::Wake) => notifications.interrupted.insert(self.node),
-            // The state of the subscription to wakes stands for all three subscriptions, because
-            // they are made together.
+            (Notice::Released, SubscriptionKind::Wake) => notices.wakes.insert(self.node),
+            (Notice::Released, SubscriptionKind::Head) => notices.heads.insert(self.node),
+            (Notice::Released, SubscriptionKind::Release) => notices.releases.insert(self.node),
+            (Notice::Subscribed, SubscriptionKind::Wake) => notices.subscribed.insert(self.node),
+            (Notice::Interrupted, SubscriptionKind::Wake) => notices.interrupted.insert(self.node),
+            // The wake and head subscriptions of a node are made together, so the events of the wake subscription
+            // suffice for both. A release that precedes the release subscription is found by a fallback poll.
             (
                 Notice::Subscribed | Notice::Interrupted,
-                NotificationKind::Head | NotificationKind::Release,
+                SubscriptionKind::Head | SubscriptionKind::Release,
             ) => return,
         }
-        drop(notifications);
+        drop(notices);
         self.notifier.notified.notify_one();
     }
 }

@@ -1,4 +1,4 @@
-//! The outcome of an attempt.
+//! The outcome of an attempt, and its conversion to the result or the error of a call.
 
 use crate::{
     acquire::checked_request::CheckedRequest,
@@ -17,7 +17,8 @@ pub(crate) enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
-    /// Returns the result for a client that makes no further attempt: `None` if another client holds the resource.
+    /// Returns the result of an attempt that is not repeated: `None` if another client holds the resource, or waiters
+    /// are ahead.
     pub(crate) fn of_only_attempt(
         self,
         context: &ClientContext,
@@ -37,7 +38,8 @@ impl FailedAttempt {
     pub(crate) fn into_error(self, context: &ClientContext, checked: &CheckedRequest) -> Error {
         match context.ensure_open() {
             Err(closed) => closed,
-            // The tasks of the nodes end one after the other with the runtime, and the client a moment later.
+            // At the end of a runtime, the tasks of the nodes may end before the task that closes the client. In the
+            // time between, all nodes report `Closed`.
             Ok(())
                 if self.replies.all().iter().all(|reply| *reply == NodeReply::Failed(NodeError::Closed)) =>
             {
@@ -47,7 +49,8 @@ impl FailedAttempt {
         }
     }
 
-    /// Returns the error of an attempt to lock this resource without a quorum.
+    /// Returns the error for the lack of a quorum, or for votes that came too late. `resource` names the goal of the
+    /// call.
     pub(crate) fn to_no_quorum(&self, resource: &Resource) -> NoQuorum {
         let (goal, replies) = (Goal::Lock(resource.clone()), self.replies.clone());
         match self.reason {

@@ -1,11 +1,11 @@
-//! The queue entries of a waiter.
+//! The queue entries of a waiter, and its subscriptions. The local waiter owns them; attempts enter the queues.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use crate::{
     acquire::{
         checked_request::CheckedRequest,
-        notifier::{NodeNotifier, NotificationKind, Notifier},
+        notifier::{NodeNotifier, Notifier, SubscriptionKind},
     },
     algorithm::node_set::NodeSet,
     client::{context::ClientContext, in_flight_counter::InFlightGuard},
@@ -16,8 +16,8 @@ use crate::{
 
 /// The entries of one waiter in the wait queues of the nodes. All entries are withdrawn on drop.
 ///
-/// The waiter enters a queue only at a node where the waiter has subscribed to its wake, because the node wakes the
-/// first waiter by a notice.
+/// The waiter enters a queue only at a node at which the waiter subscribes to the wake. Without a subscriber, the wake
+/// would be lost.
 pub(super) struct QueueEntries {
     queue: WaiterQueue,
     waiter: QueuedWaiter,
@@ -33,7 +33,7 @@ pub(super) struct QueueEntries {
 /// The constants of the wait queue that a waiter is in.
 struct WaiterQueue {
     resource: Resource,
-    /// The index of the resource in its group.
+    /// The index of the resource in the request.
     index: usize,
     /// Whether the waiter locks the resource as a reader.
     is_shared: bool,
@@ -81,7 +81,7 @@ impl QueueEntries {
             entry_ttl: checked.settings.entry_ttl,
         };
         Self {
-            waiter: QueuedWaiter { id: queue.fresh_waiter(context), arrival: 0, entered: NodeSet::EMPTY },
+            waiter: QueuedWaiter { id: queue.fresh_waiter_id(context), arrival: 0, entered: NodeSet::EMPTY },
             queue,
             enqueue_only: false,
             subscriptions: WaiterSubscriptions {
@@ -110,7 +110,7 @@ impl QueueEntries {
         self.waiter.arrival = other.waiter.arrival;
     }
 
-    /// Returns the operation that asks a node for a turn.
+    /// Returns the operation that asks a node for the turn.
     pub(super) fn enqueue(&mut self, node: usize, lock: Lock) -> Operation {
         let enters = self.subscriptions.wakes.contains_key(&node);
         if enters {
@@ -139,48 +139,48 @@ impl QueueEntries {
         queued.arrival > 0
     }
 
-    /// Handles an acquired lock. Withdraws the entries at other nodes.
+    /// Handles an acquired lock: ends the wait, and withdraws the entries that remain at other nodes.
     pub(super) fn acquired(&mut self, context: &ClientContext) {
         self.subscriptions.releases.clear();
         if self.withdraw() {
-            // The waiter gets a new id, because a late withdrawal must not delete the next entry.
-            self.waiter.id = self.queue.fresh_waiter(context);
+            // With the old id, a late withdrawal could delete the next entry.
+            self.waiter.id = self.queue.fresh_waiter_id(context);
             self.subscriptions.wakes.clear();
         }
     }
 
-    /// Subscribes to the waiter's wake at a node.
+    /// Subscribes to the wake and the head notice of the waiter at a node.
     pub(super) fn listen(&mut self, node: usize) {
         if self.subscriptions.wakes.contains_key(&node) {
             return;
         }
         let names = [
-            (names::head(&self.queue.resource, &self.waiter.id), NotificationKind::Head),
-            (names::wake(&self.queue.resource, &self.waiter.id), NotificationKind::Wake),
+            (names::head(&self.queue.resource, &self.waiter.id), SubscriptionKind::Head),
+            (names::wake(&self.queue.resource, &self.waiter.id), SubscriptionKind::Wake),
         ];
         let subscriptions = names.into_iter().filter_map(|(name, kind)| self.subscribe(node, &name, kind));
         let subscriptions = subscriptions.collect();
         self.subscriptions.wakes.insert(node, subscriptions);
     }
 
-    /// Subscribes to releases at the queue node, and at the next node of the queue node order, which sends the notice if
-    /// the queue node is silent.
+    /// Subscribes to releases at the queue node, and at the next node of the queue node order in case the queue node is
+    /// silent.
     pub(super) fn listen_for_releases(&mut self, queue_node: usize, order: &[usize]) {
         if self.subscriptions.releases.is_empty() {
             let next = order.iter().copied().find(|node| *node != queue_node);
             let nodes = [Some(queue_node), next].into_iter().flatten();
             self.subscriptions.releases = nodes
-                .filter_map(|node| self.subscribe(node, &self.queue.resource, NotificationKind::Release))
+                .filter_map(|node| self.subscribe(node, &self.queue.resource, SubscriptionKind::Release))
                 .collect();
         }
     }
 
-    /// Ends the subscriptions to releases, because at least two waiters are ahead.
+    /// Ends the subscriptions to releases, when the waiter is not one of the first two.
     pub(super) fn ignore_releases(&mut self) {
         self.subscriptions.releases.clear();
     }
 
-    fn subscribe(&self, node: usize, name: &Resource, kind: NotificationKind) -> Option<Subscription> {
+    fn subscribe(&self, node: usize, name: &Resource, kind: SubscriptionKind) -> Option<Subscription> {
         let listener = NodeNotifier { node, kind, notifier: Arc::clone(&self.subscriptions.notifier) };
         self.nodes.get(node).map(|to| to.subscribe(name, Arc::new(listener)))
     }
@@ -199,7 +199,7 @@ impl QueueEntries {
 }
 
 impl WaiterQueue {
-    fn fresh_waiter(&self, context: &ClientContext) -> LeaseId {
+    fn fresh_waiter_id(&self, context: &ClientContext) -> LeaseId {
         let waiter = context.lease_ids.fresh();
         if self.is_shared { names::reader(&waiter) } else { waiter }
     }

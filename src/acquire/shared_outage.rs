@@ -1,4 +1,4 @@
-//! The outage that the calls in one local queue share.
+//! The outage that the calls in one local queue share, by which each call gives up at its own quorum timeout.
 
 use std::{
     sync::{Arc, Mutex},
@@ -21,14 +21,14 @@ use crate::{
 
 /// The result of the last attempt in one local queue. The result is an outage if no quorum answered.
 ///
-/// The call with the turn makes the attempts. The calls behind it read the outage here, so that each call ends at its
-/// own quorum timeout.
+/// The call with the local turn makes the attempts. The calls behind read the outage here, so that each call ends at
+/// its own quorum timeout.
 #[derive(Debug, Default)]
 pub(crate) struct SharedOutage {
     last: Mutex<LastResult>,
-    /// Notified after an attempt without a quorum, for the calls without the turn.
+    /// Notified after an attempt without a quorum, for the calls without the local turn.
     attempt_failed: Notify,
-    /// Notified when a call needs the result of an attempt, for the call with the turn.
+    /// Notified when a call needs the result of an attempt, for the call with the local turn.
     attempt_wanted: Notify,
 }
 
@@ -38,16 +38,16 @@ enum LastResult {
     /// No attempt in this queue.
     #[default]
     Nothing,
-    /// A first attempt in flight.
+    /// A first attempt without an outcome so far.
     FirstAttempt,
     /// A lease, a refusal by a quorum, or a deferral by the queue node.
     Quorum,
-    /// No quorum answered.
+    /// One or more attempts without a quorum.
     Outage(Box<Outage>),
 }
 
-/// The outage that the calls of one owner see. These calls enter a local queue one at a time. Calls of writers and of
-/// readers enter different queues, so the outage moves between queues.
+/// The outage that the calls of one owner share. The calls of an owner enter a local queue one at a time. Calls of
+/// writers and of readers enter different queues, so the outage moves between queues.
 #[derive(Debug, Default)]
 pub(crate) struct OwnerOutage {
     /// The result in the queue that the last call entered.
@@ -63,7 +63,8 @@ impl SharedOutage {
         }
     }
 
-    /// Handles the failure of an attempt. Returns the duration of the outage so far; `None` if the attempt had a quorum.
+    /// Handles the failure of an attempt. Returns the present duration of the outage; `None` if the attempt had a
+    /// quorum.
     pub(super) fn attempt_failed(
         &self,
         failed: &FailedAttempt,
@@ -84,8 +85,8 @@ impl SharedOutage {
         lasts
     }
 
-    /// Handles an acquired lock.
-    pub(super) fn end(&self) {
+    /// Handles an attempt with the answers of a quorum.
+    pub(super) fn quorum_answered(&self) {
         *lock(&self.last) = LastResult::Quorum;
     }
 
@@ -109,15 +110,15 @@ impl SharedOutage {
         self.attempt_wanted.notified().await;
     }
 
-    /// Waits until an outage lasts longer than the quorum timeout of a call without the turn. Returns the last attempt
-    /// of the outage.
+    /// Waits until an outage lasts longer than the quorum timeout of a call without the local turn. Returns the last
+    /// attempt of the outage.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future leaves nothing behind, except that an attempt may begin early.
     pub(crate) async fn outlasts(&self, context: &ClientContext, wait: &QuorumWait) -> FailedAttempt {
         loop {
-            // The subscription is first, so that an attempt that ends after the step wakes this call.
+            // `notified` precedes the step, so that an attempt that ends after the step wakes this call.
             let attempt_failed = self.attempt_failed.notified();
             let until = match self.step(wait, context.now()) {
                 None => None,
@@ -136,8 +137,8 @@ impl SharedOutage {
         }
     }
 
-    /// Decides the outcome of a call at its deadline, if the call has made no attempt (`has_asked` is false) or if its
-    /// last attempt had a quorum. `Ok` means that another call or client has the resource.
+    /// Decides the outcome of a call at the deadline of the call. The call has made no attempt (`has_asked` is false),
+    /// or the last attempt of the call had a quorum. `Ok` means that another call or client has the resource.
     ///
     /// # Errors
     ///
@@ -207,10 +208,10 @@ impl OwnerOutage {
         lock(&self.current).attempt_begins();
     }
 
-    /// Handles the end of such an attempt that acquired the lock or was refused. An attempt without a quorum is not
-    /// recorded here.
+    /// Handles the end of an attempt without a queue that acquired the lock or was refused. An attempt without a quorum
+    /// is not recorded here.
     pub(crate) fn attempt_ends(&self) {
-        lock(&self.current).end();
+        lock(&self.current).quorum_answered();
     }
 
     /// Decides the outcome of a call as [`SharedOutage::at_deadline`] does.

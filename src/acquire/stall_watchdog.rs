@@ -1,4 +1,5 @@
-//! The stall watchdog, which rolls back calls whose futures are not polled.
+//! The stall watchdog, which rolls back a call if its future is not polled. Lock calls run their work by
+//! [`watch_call`].
 //!
 //! ```text
 //!                   wake                    check                  overdue
@@ -34,34 +35,35 @@ use crate::{
 /// The stall watchdog of a client, which rolls back stalled calls. A call is stalled if it was woken and is not polled,
 /// as may happen in a `select!` in a loop.
 ///
-/// A stalled call blocks the tasks of this process that wait for the turn, and other clients that need the votes or the
-/// leases. If other calls of this client want one of the resources, a call is overdue a hand-over after its wake.
-/// Otherwise, the call is overdue an attempt timeout after its wake. A waiting call that was not woken causes no checks.
+/// A stalled call blocks the tasks of this process that wait for the local turn, and other clients that need the votes
+/// or the leases. If the call can restart, and another call of this client wants one of the resources, the call is
+/// overdue a hand-over after its wake. Otherwise, the call is overdue an attempt timeout after its wake. A waiting call
+/// that was not woken causes no checks.
 #[derive(Default)]
 pub(super) struct StallWatchdog {
     calls: Mutex<BTreeMap<u64, Arc<dyn WatchedCall>>>,
-    next: AtomicU64,
-    /// Whether the task of the watchdog will check the calls, because a call was woken.
+    next_number: AtomicU64,
+    /// Whether a call was woken, so that the task of the watchdog is about to check the calls.
     is_armed: AtomicBool,
     armed: Notify,
 }
 
 /// A call that is registered with the watchdog, with a result of any type.
 trait WatchedCall: Send + Sync {
-    /// Counts a check. Returns the number of checks since the last poll that found the call due, including this check;
-    /// `None` if the call is not due.
+    /// Counts a check, if the call is due: woken, and not polled since. Returns the number of these checks since the
+    /// last poll, this check included; `None` if the call is not due.
     fn count_due(&self) -> Option<u32>;
 
     fn resources(&self) -> &Resources;
 
     fn can_restart(&self) -> bool;
 
-    /// Drops the work of the call, unless the call was polled since the check with this number.
+    /// Drops the work of the call, unless the call was polled since the check that returned `due`.
     fn roll_back(&self, due: u32);
 }
 
-/// The state of a running call. Either the caller finishes the work or the watchdog rolls the work back, never both,
-/// because each takes the work out under one mutex.
+/// The state of a running call. The caller takes the work out of the mutex when the work is done, and the watchdog
+/// takes the work out to roll the work back. Therefore only one of the two happens.
 struct CallState<T> {
     waiters: Arc<Waiters>,
     resources: Resources,
@@ -74,8 +76,8 @@ struct CallState<T> {
     due: AtomicU32,
 }
 
-/// Runs the work of a call on these resources. If the watchdog rolled the call back, because this future was not polled,
-/// the work starts again.
+/// Runs the work of a call on these resources. If the watchdog rolled the call back, because this future was not
+/// polled, the work starts again.
 ///
 /// # Cancel safety
 ///
@@ -120,7 +122,7 @@ async fn watch<T: Send + 'static>(
         caller: AtomicWaker::new(),
         due: AtomicU32::new(0),
     });
-    let number = waiters.watchdog.next.fetch_add(1, Ordering::Relaxed);
+    let number = waiters.watchdog.next_number.fetch_add(1, Ordering::Relaxed);
     let entry = WatchedEntry { number, call };
     lock(&waiters.watchdog.calls).insert(number, Arc::clone(&entry.call) as Arc<dyn WatchedCall>);
     poll_fn(|context| entry.call.poll(context)).await

@@ -1,4 +1,4 @@
-//! The waiting tasks of one client, and its calls in flight.
+//! The local queues of one client, by resources, and the calls in flight that the stall watchdog checks.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -18,20 +18,21 @@ use crate::{
 /// The waiting tasks of one client, by resources.
 ///
 /// One task at a time has the [`LocalWaiter`] and makes attempts. The other tasks queue behind that task in FIFO order.
-/// A task passes on the turn to attempt, never its lease, because each lease needs a token of its own.
+/// A task passes the local turn to the next task, but never a lease, because each lease needs a token of its own.
 #[derive(Debug)]
 pub(crate) struct Waiters {
     pub(super) context: Arc<ClientContext>,
     /// The calls in flight, including calls that do not wait.
     pub(super) watchdog: StallWatchdog,
-    /// The local queues with the numbers of their places. Never iterated, since the order of a `HashMap` is random.
+    /// Each local queue, with the number of places in the queue. Never iterated, since the order of a `HashMap` is
+    /// random.
     queues: Mutex<HashMap<Resources, (usize, Arc<LocalQueue>)>>,
 }
 
 /// The queue of the tasks that wait for the same resources.
 #[derive(Debug, Default)]
 pub(crate) struct LocalQueue {
-    /// The turn to attempt. Tokio's mutex is fair, so tasks get the turn in the order of their calls.
+    /// The local turn. Tokio's mutex is fair, so tasks get the local turn in the order of their calls.
     pub(super) waiter: tokio::sync::Mutex<LocalWaiter>,
     pub(super) notifier: Arc<Notifier>,
     pub(super) outage: Arc<SharedOutage>,
@@ -50,6 +51,7 @@ impl Waiters {
         Self { context, watchdog: StallWatchdog::default(), queues: Mutex::default() }
     }
 
+    /// Enters the local queue of these resources.
     pub(crate) fn enter(&self, resources: &Resources) -> LocalPlace<'_> {
         let mut queues = lock(&self.queues);
         let (places, queue) = queues.entry(resources.clone()).or_default();
@@ -61,7 +63,7 @@ impl Waiters {
 }
 
 impl LocalPlace<'_> {
-    /// Returns the outage by the attempts of this queue.
+    /// Returns the outage that the calls in this queue share.
     pub(crate) fn outage(&self) -> &Arc<SharedOutage> {
         &self.queue.outage
     }
@@ -74,7 +76,7 @@ impl Drop for LocalPlace<'_> {
         entry.get_mut().0 -= 1;
         let left = if entry.get().0 == 0 { Some(entry.remove()) } else { None };
         drop(queues);
-        // The queue is dropped outside of the mutex, because its subscriptions and queue entries end with it.
+        // The drop of a queue withdraws queue entries and ends subscriptions, so the drop is outside of the mutex.
         drop(left);
     }
 }

@@ -1,4 +1,6 @@
-//! Waiting for a resource that other clients hold, or that other calls of this client try first.
+//! The wait of a call: behind the other calls of this client, and then for a resource that other clients hold.
+//!
+//! Single locks, groups, and each queue that a lock of any one of several resources joins wait by [`lock_waiting`].
 
 use crate::{
     acquire::{
@@ -32,7 +34,7 @@ pub(crate) async fn lock_waiting(
     last_attempt.waits_in(place.outage());
     tokio::select! {
         biased;
-        acquired = take_turns(context, &place.queue, checked, start, last_attempt) => acquired.map(Some),
+        acquired = acquire_in_turn(context, &place.queue, checked, start, last_attempt) => acquired.map(Some),
         () = context.closed() => Err(context.closed_error()),
         () = context.sleep_until(deadline) => {
             last_attempt.at_deadline(context, &checked.resource).map(|()| None)
@@ -40,7 +42,9 @@ pub(crate) async fn lock_waiting(
     }
 }
 
-async fn take_turns(
+/// Waits for the local turn, and then makes attempts until the lock is acquired, or until the quorum timeout of the
+/// call has passed in an outage.
+async fn acquire_in_turn(
     context: &ClientContext,
     queue: &LocalQueue,
     checked: &CheckedRequest,
@@ -73,13 +77,13 @@ async fn take_turns(
     }
 }
 
-/// Waits for the `turn` of a call, while other calls of this client have their turns. The other calls may have longer
-/// quorum timeouts. Therefore the call also ends when an outage lasts longer than its own quorum timeout (`outlasts`),
-/// with the replies to the last attempt of the other calls.
+/// Waits for the local turn of a call (`turn`), while other calls of this client are ahead. The calls ahead may have
+/// longer quorum timeouts. Therefore the wait also ends when an outage outlasts the quorum timeout of this call
+/// (`outlasts`). The error then has the replies to the last attempt of the calls ahead.
 ///
 /// # Cancel safety
 ///
-/// As that of both futures.
+/// The cancel safety of both futures.
 pub(crate) async fn wait_behind_other_calls<T>(
     context: &ClientContext,
     checked: &CheckedRequest,

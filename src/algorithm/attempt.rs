@@ -1,4 +1,4 @@
-//! One attempt to acquire a lease, as a pure state machine.
+//! One attempt to acquire a lease, as a pure state machine. The driver is in `acquire/attempt.rs`.
 //!
 //! ```text
 //!   events                                            decisions of `step`
@@ -6,7 +6,7 @@
 //!     on_write_back      vote of a node                 WriteBack        raise counters to the token
 //!     on_queue           waiters, or none      ─────►   Wait             until an event or a time
 //!     refused_elsewhere  another resource               RollBack         unlock what was locked
-//!     on_holder          one lease holds a quorum       Acquired, Failed the end
+//!     on_holder          a quorum names one lease       Acquired, Failed the end
 //! ```
 //!
 //! ```text
@@ -20,8 +20,8 @@
 //!             AwaitingReason ──────────────────────────────────► Failed
 //! ```
 //!
-//! If the validity is over, or if the refusal of a queue node decides the attempt, the reason is known. Then the
-//! attempt fails without waiting for further answers.
+//! If the refusal of a queue node decides the attempt, or if the time of the attempt is over, the attempt fails without
+//! waiting for further answers.
 
 pub(crate) use self::{
     config::{AttemptConfig, HEDGE_SHARE},
@@ -49,7 +49,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-/// One attempt. The driver reads the clock and sends the requests.
+/// One attempt. The driver reads the clock, sends the requests and passes the answers.
 ///
 /// # Invariants
 ///
@@ -71,7 +71,7 @@ pub(crate) struct Attempt {
     retries: Retries,
     /// The end of the present wait.
     waits_until: Option<Instant>,
-    /// Whether the client stood still during a wait, so that answers may have come unread.
+    /// Whether the client stood still during a wait, so that answers may have arrived without being read in time.
     has_stood_still: bool,
 }
 
@@ -87,7 +87,7 @@ enum AttemptPhase {
 }
 
 impl Attempt {
-    /// Creates an attempt, which has sent nothing before `start`.
+    /// Creates an attempt. No request of the attempt may be sent before `start`.
     pub(crate) fn new(
         config: AttemptConfig,
         plan: Plan,
@@ -123,8 +123,8 @@ impl Attempt {
         self.lock.record(node, vote);
     }
 
-    /// Handles the queue node's answer to a newcomer. With waiters, the attempt is deferred. Without waiters, the attempt
-    /// has passed the wait queue.
+    /// Handles a deferral of a newcomer by the queue node. If the queue node has waiters, the attempt must yield to
+    /// them. If only a mark has caused the deferral, the attempt has passed the wait queue.
     pub(crate) fn on_queue(&mut self, has_waiters: bool) {
         if has_waiters {
             self.queue.must_yield |= self.plan.yields_to_waiters();
@@ -133,13 +133,13 @@ impl Attempt {
         }
     }
 
-    /// Handles a refusal for a resource for which the attempt does not have the turn. Another waiter may have the turn
-    /// for that resource, and must not wait for this attempt.
+    /// Handles a refusal for a resource for which the attempt does not have the turn. From then on, no node is asked
+    /// again, because another waiter may have the turn for that resource.
     pub(crate) fn refused_elsewhere(&mut self) {
         self.queue.is_refused_elsewhere = true;
     }
 
-    /// Records whether the answers name a holder. `is_held` is true if a quorum names the same other lease.
+    /// Records whether a quorum names the same other lease.
     pub(crate) fn on_holder(&mut self, is_held: bool) {
         self.retries.is_held = is_held;
     }
@@ -158,9 +158,8 @@ impl Attempt {
         step
     }
 
-    /// Whether the client stood still for a hedge or longer beyond the end of a wait: its process was suspended, or its
-    /// future was not polled. Answers in time may then count as missing, so a failure does not show the state of
-    /// the nodes.
+    /// Whether a wait ended more than a hedge too late, because the process was suspended or the future was not polled.
+    /// In this case, answers in time may count as missing, so a failure does not show the state of the nodes.
     pub(crate) fn has_stood_still(&self) -> bool {
         self.has_stood_still
     }
@@ -342,10 +341,11 @@ impl Attempt {
     }
 
     /// Asks the refusing nodes again if the attempt has passed the wait queue, until the end of the hedge, instead of
-    /// waiting for another wake. Most likely, the keys there belong to a lease whose unlock is on its way, or to attempts
-    /// that are rolling back. If a quorum names one holder both times, the attempt asks no further time.
+    /// waiting for another wake. Most likely, these nodes have keys of a lease whose unlock is on its way, or keys of
+    /// attempts that are rolling back. If a quorum still names one other lease after a repeated request, the attempt
+    /// asks no node again.
     fn ask_refusing(&mut self, now: Instant) -> Option<AttemptStep> {
-        // If the attempt has waited for a silent queue node, the hedge starts after that wait.
+        // If the first queue nodes gave no answer in time, the hedge starts at the request to the last queue node.
         let until = self.queue.hedge_at.max(self.hedge_end());
         let is_futile = self.queue.is_refused_elsewhere || self.retries.are_futile();
         if !self.queue.is_passed || now >= until || is_futile {
@@ -366,7 +366,7 @@ impl Attempt {
     }
 
     fn ask_again(&mut self, nodes: NodeSet, now: Instant) -> AttemptStep {
-        self.retries.forget_time();
+        self.retries.clear_time();
         self.lock.ask_again(nodes, now);
         AttemptStep::Lock { nodes, ignores_queue: true }
     }
@@ -382,8 +382,8 @@ impl Attempt {
         (is_open && may_win && now < until).then(|| AttemptStep::Wait(until.min(self.end())))
     }
 
-    /// Returns the end of the wait for silent nodes, if a quorum has answered and some of its nodes have refused. The
-    /// wait is limited because the clients with the other votes may wait for the same nodes.
+    /// Returns the end of the wait for nodes without an answer, if the votes are split: a quorum has answered, and some
+    /// nodes have refused. The wait is limited because the clients with the other votes may wait for the same nodes.
     fn split_until(&self) -> Option<Instant> {
         self.lock.is_split().then(|| self.lock.asked_at() + self.split_patience.time(&self.config))
     }
@@ -410,13 +410,14 @@ impl Attempt {
         }
     }
 
-    /// Whether the refusal of the queue node decides the attempt.
+    /// Whether a refusal by the queue node decides the attempt, whatever all other nodes answer.
     fn is_refused_by_queue_node(&self) -> bool {
         let is_refused = self.queue.must_yield || self.queue_node_refused() || self.waking_node_refused();
         is_refused && !self.plan.needs_quorum_to_refuse()
     }
 
-    /// Whether the queue node that was asked last has refused, so that no other node needs to be asked.
+    /// Whether a node that was asked for the turn has refused before any grant, so that no other node needs to be
+    /// asked.
     fn queue_node_refused(&self) -> bool {
         self.plan.queue_nodes().is_some()
             && self.lock.granted().is_empty()
@@ -441,15 +442,14 @@ impl Attempt {
         result == TallyResult::Won
     }
 
-    /// Returns the start of the validity. Without a broken rule, this is the start of the attempt, whatever the nodes
-    /// answer.
+    /// Returns the start of the validity: always the start of the attempt, unless a test breaks this rule.
     fn validity_start(&self, now: Instant) -> Instant {
         mutation::altered(Mutation::StartAfterFirstAnswer, self.start, |start| {
             if self.lock.answered().len() <= 1 { now } else { start }
         })
     }
 
-    /// Returns the time at which the attempt ends, whatever the nodes answer.
+    /// Returns the time at which the attempt ends in any case.
     fn end(&self) -> Instant {
         let end = self.end_of_validity().min(self.start + self.config.attempt_timeout);
         self.plan.too_late_from().map_or(end, |from| end.min(from))

@@ -1,4 +1,4 @@
-//! The results of a failed attempt.
+//! The results of a failed attempt, from which the waiter schedule and the outage continue.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::{
 pub(crate) struct FailedAttempt {
     pub(crate) reason: FailureReason,
     pub(crate) replies: NodeReplies,
-    /// The largest fencing counter in an answer, plus one; 0 if no answer has one.
+    /// The largest counter in an answer, plus one; 0 if no answer has a counter.
     pub(crate) hint: u64,
     /// The time that the attempt took.
     pub(crate) took: Duration,
     /// Whether the client stood still during the attempt, so that the failure does not show the state of the nodes.
     pub(crate) has_stood_still: bool,
-    /// The deferral of this client by a queue node.
+    /// The deferral of this client by a queue node, if any.
     pub(crate) deferral: Option<Deferral>,
-    /// The resource that the attempt was refused for.
+    /// The resource for which the attempt was refused, if the answers name it.
     pub(crate) refused: Option<RefusedResource>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Deferral {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RefusedResource {
     pub(crate) index: usize,
-    /// Whether the queue node or a quorum has refused. A refusal by another single node proves little, because its key
-    /// may belong to an attempt that is rolling back.
+    /// Whether the queue node or a quorum has refused. A refusal by any other node alone proves little, because the key
+    /// of that node may belong to an attempt that is rolling back.
     pub(crate) is_sure: bool,
 }

@@ -1,4 +1,4 @@
-//! The fencing token of a lease, determined by the votes of a quorum.
+//! The fencing token of a lease, as the votes of a quorum determine it.
 
 use crate::{
     algorithm::node_set::NodeSet,
@@ -7,9 +7,9 @@ use crate::{
 
 /// The votes for the token of a lease, and the nodes that have confirmed the token.
 ///
-/// The vote of a node that grants is its counter plus 1. The token is the largest vote. A node confirms the token by an
-/// equal vote, or by a write-back, which raises the counter of the node to the token. A lease is granted once a quorum
-/// has confirmed the token.
+/// The vote of a node that grants is a number above the counter of the node. The token is the largest vote. A node
+/// confirms the token by an equal vote, or by a write-back, which raises the counter of the node to the token. A lease
+/// is granted once a quorum has confirmed the token.
 ///
 /// Tokens increase because any two quorums of confirmations share a node. On that node, the later lease is confirmed
 /// after the earlier lease, and every vote after a confirmation is larger than the confirmed token. This argument does
@@ -38,7 +38,7 @@ impl Fencing {
         }
     }
 
-    /// Fixes the token to the largest vote, and returns it; `None` without votes.
+    /// Fixes the token to the largest vote, and returns the token; `None` without votes.
     pub(crate) fn fix(&mut self) -> Option<u64> {
         if self.token.is_none() {
             self.token = self.votes.iter().flatten().copied().max();

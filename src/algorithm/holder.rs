@@ -1,4 +1,4 @@
-//! The holder of a resource, according to the votes of the nodes.
+//! The holder of a resource, according to the votes of the nodes in an attempt or a holder check.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) fn named(vote: &NodeReply) -> Option<(Option<&LeaseId>, Duration)> {
     }
 }
 
-/// Whether a vote neither reports the resource as free nor names a holder.
+/// Whether a vote neither shows that the resource is free at the node, nor names a lease.
 pub(crate) fn is_unknown(vote: &NodeReply) -> bool {
     *vote != NodeReply::Done && named(vote).is_none()
 }
@@ -25,17 +25,17 @@ pub(crate) fn is_unknown(vote: &NodeReply) -> bool {
 /// Whether no lease can have a quorum. A node whose vote is unknown may have any lease.
 pub(crate) fn is_split(votes: &[NodeReply], electorate: Electorate) -> bool {
     let unknown = votes.iter().filter(|vote| is_unknown(vote)).count();
-    let most = votes.iter().map(|one| supporters(votes, one)).max();
+    let most = votes.iter().map(|vote| count_same(votes, vote)).max();
     most.unwrap_or(0) + unknown < electorate.needed()
 }
 
 /// Returns the lease that a quorum of nodes names.
 pub(crate) fn holder(votes: &[NodeReply], electorate: Electorate) -> Option<&LeaseId> {
-    named(votes.iter().find(|one| supporters(votes, one) >= electorate.needed())?)?.0
+    named(votes.iter().find(|vote| count_same(votes, vote) >= electorate.needed())?)?.0
 }
 
-/// Returns the number of votes that name the same lease as `one`.
-fn supporters(votes: &[NodeReply], one: &NodeReply) -> usize {
-    let Some((lease_id, _)) = named(one) else { return 0 };
+/// Returns the number of votes that name the same lease as `vote`; 0 if `vote` names no lease.
+fn count_same(votes: &[NodeReply], vote: &NodeReply) -> usize {
+    let Some((lease_id, _)) = named(vote) else { return 0 };
     votes.iter().filter_map(named).filter(|(other, _)| *other == lease_id).count()
 }

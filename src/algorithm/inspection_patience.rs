@@ -1,11 +1,12 @@
-//! The time that an inspection of all nodes waits for answers.
+//! The time for which an inspection of all nodes waits for answers, for `client/broadcast.rs`.
 
 use std::time::Duration;
 
 use crate::{algorithm::tally::Electorate, clock::Instant};
 
-/// The time that an inspection of all nodes waits for answers: until a hedge after a quorum has answered, and at most a
-/// node timeout. A client whose round trip exceeds a hedge receives these answers, and a silent minority costs a hedge.
+/// The time for which an inspection of all nodes waits for answers: until a hedge after a quorum has answered, and at
+/// most a node timeout. Therefore an inspection gets the answers of a quorum even if a round trip exceeds a hedge, and
+/// a silent minority costs only a hedge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InspectionPatience {
     electorate: Electorate,
@@ -26,7 +27,7 @@ impl InspectionPatience {
         Self { electorate, hedge, latest: start + node_timeout, answers: 0, quorum_at: None }
     }
 
-    /// Handles an answer of one more node. An error is no answer.
+    /// Handles the answer of one more node. The caller passes no errors.
     pub(crate) fn answered(&mut self, now: Instant) {
         self.answers += 1;
         if self.answers >= self.electorate.needed() {
@@ -34,7 +35,7 @@ impl InspectionPatience {
         }
     }
 
-    /// Returns the end of the wait by the answers so far.
+    /// Returns the end of the wait, according to the answers until now.
     pub(crate) fn deadline(&self) -> Instant {
         self.quorum_at.map_or(self.latest, |at| self.latest.min(at + self.hedge))
     }
@@ -51,7 +52,7 @@ mod tests {
         Instant::from_origin(Duration::from_millis(millis))
     }
 
-    /// The deadline after answers at these times, of an inspection of five nodes that began at 0.
+    /// Returns the deadline of an inspection of five nodes that began at 0, after answers at these times.
     fn deadline(answers: &[u64]) -> Instant {
         let mut patience = InspectionPatience::new(Electorate::new(5, 3), HEDGE, NODE_TIMEOUT, at(0));
         answers.iter().for_each(|millis| patience.answered(at(*millis)));
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inspection_waits_a_hedge_for_the_nodes_beyond_a_quorum_and_a_node_timeout_for_the_quorum() {
+    fn an_inspection_ends_a_hedge_after_a_quorum_or_at_the_node_timeout() {
         assert_eq!(deadline(&[]), at(1_000));
         assert_eq!(deadline(&[1, 2]), at(1_000));
         assert_eq!(deadline(&[1, 2, 300]), at(425));

@@ -1,4 +1,4 @@
-//! The state of a latch, merged from the answers of nodes.
+//! The state of a latch, merged from the answers of nodes. `latch/call.rs` makes the rounds.
 //!
 //! ```text
 //!   shut ──────────────────────────► open ─────────────────────────────► open for every later call
@@ -27,7 +27,8 @@ pub(crate) struct LatchView {
     is_open: bool,
     /// Whether a node that has answered in this round may lack an arrival.
     lacks_arrivals: bool,
-    /// Whether the requests of this round report the latch as open. The fields below are the answers to this round.
+    /// Whether the requests of this round report that the latch is open. The fields below are the answers to this
+    /// round.
     has_sent_open: bool,
     open: NodeSet,
     recorded: NodeSet,
@@ -64,7 +65,8 @@ impl LatchView {
         }
     }
 
-    /// Begins a round, which sends the arrivals recorded so far to all nodes.
+    /// Begins a round. The caller builds the request before this call, because
+    /// [`arrivals_to_send`](Self::arrivals_to_send) depends on the answers to the last round, which this call removes.
     pub(crate) fn begin_round(&mut self) {
         (self.has_sent_open, self.lacks_arrivals) = (self.is_open, false);
         (self.open, self.recorded) = (NodeSet::EMPTY, NodeSet::EMPTY);
@@ -104,12 +106,12 @@ impl LatchView {
         }
     }
 
-    /// Returns the number of recorded arrivals, or the count of an open latch.
+    /// Returns the number of arrivals in the view; the count that opens the latch if the latch is open.
     pub(crate) fn arrived(&self) -> usize {
         if self.is_open { self.count } else { self.arrivals.len() }
     }
 
-    /// Whether the recorded arrivals open the latch.
+    /// Whether the latch is open, by the arrivals in the view or by the answer of a node.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
     }
@@ -141,13 +143,13 @@ impl LatchView {
         self.recorded.len() + self.refused.len() + self.failed.len() >= self.electorate.nodes()
     }
 
-    /// Returns the different count that any node has recorded in this round.
+    /// Returns the count of a node that has refused in this round because of a different count.
     pub(crate) fn any_count_mismatch(&self) -> Option<u32> {
         self.count_mismatch.filter(|_| !self.refused.is_empty())
     }
 
-    /// Returns a different count that nodes have recorded. Returns `None` while the remaining nodes could be a quorum
-    /// that accepts the count of this call.
+    /// Returns a different count that nodes have recorded, once too many nodes have refused for a quorum that accepts
+    /// the count of this call.
     pub(crate) fn count_mismatch(&self) -> Option<u32> {
         let spare = self.electorate.nodes() - self.electorate.needed();
         self.count_mismatch.filter(|_| self.refused.len() > spare)

@@ -1,10 +1,10 @@
-//! The validity of a lease over time.
+//! The validity of one lease, from its grant over its renewals to its end. `lease/` and the attempt use this file.
 
 use std::time::Duration;
 
 use crate::{algorithm::validity::Validity, clock::Instant};
 
-/// The end of one lease, which renewals extend.
+/// The end of the validity of one lease, which renewals extend.
 ///
 /// # Invariants
 ///
@@ -16,13 +16,13 @@ pub(crate) struct LeaseTime {
     ttl: Duration,
     validity: Validity,
     valid_until: Instant,
-    /// The start of the round that the validity counts from.
+    /// The start of the round from which the validity counts.
     renewed_at: Instant,
     hold_until: Option<Instant>,
 }
 
 impl LeaseTime {
-    /// Returns the times of a lease that was granted to an attempt which began at `start`.
+    /// Creates the times of a lease whose attempt began at `start`.
     pub(crate) fn granted(
         start: Instant,
         ttl: Duration,
@@ -48,7 +48,7 @@ impl LeaseTime {
         self.hold_until.map(|end| end.saturating_duration_since(now))
     }
 
-    /// Returns the start of the round that the validity counts from.
+    /// Returns the start of the round from which the validity counts.
     pub(crate) fn renewed_at(&self) -> Instant {
         self.renewed_at
     }
@@ -78,7 +78,7 @@ impl LeaseTime {
         at + self.validity.seen_by_any(self.ttl)
     }
 
-    /// Returns the time of the next renewal: a third of the ttl after the start of the last renewal. Thus a lease
+    /// Returns the time of the next renewal: a third of the ttl after the start of the last renewal. Therefore a lease
     /// survives two failed renewals.
     pub(crate) fn renewal_due(&self) -> Instant {
         self.renewed_at + self.ttl / 3

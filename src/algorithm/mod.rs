@@ -1,5 +1,5 @@
-//! The decisions of the protocol, as pure state machines: time, randomness and identities are arguments, and decisions
-//! are return values.
+//! The decisions of the protocol, as pure state machines and functions: time, randomness and identities are arguments,
+//! and decisions are return values. No code here reads a clock, draws a random number, sends a request or logs.
 //!
 //! ```text
 //!   answers, timeouts, the time            what to send next, or the decision

@@ -1,11 +1,11 @@
-//! A set of nodes, by their index in the quorum.
+//! Sets of nodes.
 
 use std::fmt;
 
 /// The most nodes that a quorum can have.
 pub(crate) const MAX_NODES: usize = 64;
 
-/// A set of nodes, by their index in the quorum.
+/// A set of nodes. A node is an index into the nodes of the quorum.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeSet(u64);
 

@@ -1,4 +1,4 @@
-//! Nodes that keep an orphaned key: a key that no client will delete.
+//! The nodes with an orphaned key, as holder checks find them.
 
 use crate::{
     algorithm::{
@@ -8,12 +8,12 @@ use crate::{
     values::{LeaseId, NodeReply},
 };
 
-/// The nodes with an orphaned key. Such a node has named the same lease in two holder checks, and neither check found a
-/// quorum for that lease.
+/// The nodes with an orphaned key. A node is in this set if the node has named the same lease in two holder checks, and
+/// in both checks no lease could have a quorum.
 ///
 /// A client rolls back a failed attempt within a round trip, and never uses the lease id again. If a node still names
-/// the lease in the second check, its client was killed or is cut off. Such a node would wake no waiter until the key
-/// expires.
+/// the lease in the second check, the client of the lease was killed or has lost its connection. A node with an
+/// orphaned key would wake no waiter until the key expires.
 #[derive(Clone, Debug)]
 pub(crate) struct OrphanedKeys {
     /// The lease that each node named in the last check without a quorum.
@@ -38,8 +38,8 @@ impl OrphanedKeys {
         }
     }
 
-    /// Records a check that found no quorum. A vote for readers names no single reader, so `readers` has the reader of
-    /// each node whose key expires first.
+    /// Records a check in which no lease could have a quorum. A vote for readers does not name a reader, so `readers`
+    /// has, for each node, the reader with the earliest expiry.
     pub(crate) fn record(&mut self, votes: &[NodeReply], readers: &[Option<LeaseId>]) {
         for (node, (before, vote)) in self.named.iter_mut().zip(votes).enumerate() {
             if is_unknown(vote) {

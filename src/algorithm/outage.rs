@@ -1,4 +1,5 @@
-//! The time at which a call gives up because no quorum answers.
+//! The time at which a call gives up because no quorum answers. `acquire/shared_outage.rs` shares an outage between
+//! calls.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ pub(crate) struct QuorumWait {
     pub(crate) start: Instant,
     /// The quorum timeout of the call.
     pub(crate) timeout: Duration,
-    /// Whether the call also waits until the nodes leave a quarantine whose end they have reported.
+    /// Whether the call also waits for the reported end of quarantines, if that is later than the timeout.
     pub(crate) waits_for_quarantine: bool,
     /// The time within which a node may answer an attempt of the call.
     pub(crate) node_timeout: Duration,
@@ -22,7 +23,7 @@ pub(crate) struct QuorumWait {
 
 /// A period in which no attempt in a local queue had a quorum.
 ///
-/// The call with the turn makes the attempts. Each call gives up at the end of its own quorum timeout.
+/// The call with the local turn makes the attempts. Each call gives up at the end of its own quorum timeout.
 #[derive(Clone, Debug)]
 pub(crate) struct Outage {
     /// The start of the first attempt of the outage.
@@ -40,11 +41,11 @@ pub(crate) struct Outage {
 /// The next step of a call that waits behind another call of its client, and therefore makes no attempt.
 #[derive(Clone, Debug)]
 pub(crate) enum OutageStep {
-    /// Wait for the end of the next attempt, at most until this time.
+    /// A wait for the end of the next attempt, at most until this time.
     WaitUntil(Instant),
-    /// Request an attempt of the call with the turn, and wait for the end of that attempt, at most until this time.
+    /// A request to the call with the local turn to make an attempt, and a wait for its end, at most until this time.
     WantAttempt(Instant),
-    /// Give up, because of this attempt.
+    /// The end of the call without a quorum, with the last attempt as the evidence.
     GiveUp(FailedAttempt),
 }
 
@@ -69,8 +70,8 @@ impl Outage {
         }
     }
 
-    /// Returns the time at which the quorum timeout of a call is over. The first attempt that fails at this time or later
-    /// ends the call.
+    /// Returns the time at which the quorum timeout of a call is over. The first attempt that fails at this time or
+    /// later ends the call.
     pub(crate) fn deadline(&self, wait: &QuorumWait) -> Instant {
         let end = self.since.max(wait.start) + wait.timeout;
         let until = self.quarantined_until.filter(|_| wait.waits_for_quarantine);
@@ -83,14 +84,14 @@ impl Outage {
     }
 
     /// Returns the next step of a call that makes no attempt itself. The call gives up only after an attempt that ends
-    /// at its deadline or later, because nodes may have come back since an older attempt. Another call makes that
-    /// attempt with its own settings, so this call waits for the end of the attempt for at most its own node timeout.
+    /// at the deadline of the call or later, because nodes may have come back since an older attempt. The call with the
+    /// local turn makes that attempt with other settings, so this call waits for at most its own node timeout.
     pub(crate) fn step(&mut self, wait: &QuorumWait, now: Instant) -> OutageStep {
         let deadline = self.deadline(wait);
         if now < deadline && !self.ends(wait) {
             return OutageStep::WaitUntil(deadline);
         }
-        // The process may have stood still at the deadline, so the time counts from the request of the attempt.
+        // The wait counts from the request of the attempt, because the process may have stood still at the deadline.
         let end = *self.wanted_since.get_or_insert(now) + wait.node_timeout;
         if self.ends(wait) || end <= now {
             return OutageStep::GiveUp(self.last.clone());
@@ -98,7 +99,7 @@ impl Outage {
         OutageStep::WantAttempt(end)
     }
 
-    /// Returns the time since the start of the outage.
+    /// Returns the present duration of the outage.
     pub(crate) fn lasts(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.since)
     }
@@ -107,7 +108,7 @@ impl Outage {
         &self.last
     }
 
-    /// Whether a call needs the result of an attempt now, before the pacing of the call with the turn makes one.
+    /// Whether a call needs the result of an attempt now, so that the call with the local turn does not wait longer.
     pub(crate) fn is_attempt_wanted(&self) -> bool {
         self.wanted_since.is_some()
     }
@@ -144,8 +145,7 @@ mod tests {
         QuorumWait { start: at(start), timeout: TIMEOUT, waits_for_quarantine: true, node_timeout }
     }
 
-    /// Returns the outage after instantaneous attempts at these times, in seconds, that found no
-    /// quorum.
+    /// Returns the outage after attempts without a quorum that began and ended at these times, in seconds.
     fn outage(attempts: &[u64], quarantined_until: Option<u64>) -> Outage {
         let after = |earlier, second: &u64| {
             let failed = failed(FailureReason::NoQuorum);

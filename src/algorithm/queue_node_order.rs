@@ -1,8 +1,8 @@
-//! The queue node order.
+//! The queue node order, before silent nodes are moved to the end.
 
-/// Returns the nodes in the order in which they take the role of the queue node of a resource: by a hash of resource and
-/// address (rendezvous hashing, Thaler and Ravishankar 1998). Thus all clients agree without messages, and resources
-/// spread over the nodes.
+/// Returns the nodes in the order in which they take the role of the queue node of a resource: by a hash of resource
+/// and address (rendezvous hashing, Thaler and Ravishankar 1998). Therefore all clients agree without messages, and the
+/// queue nodes of resources are spread over all nodes.
 ///
 /// Clients that use different addresses for a node may order the nodes differently. Then waiters may lock out of order,
 /// but exclusion still holds.
@@ -20,8 +20,8 @@ pub(crate) fn rendezvous_order<'a>(
 }
 
 /// Returns the FNV-1a hash of resource, separator and address, finished by the mixer of `SplitMix64`, since FNV alone
-/// mixes the last bytes badly. The hash is part of the protocol: a change puts old and new clients into different
-/// queues.
+/// mixes the last bytes badly. The hash is part of the protocol: after a change, old and new clients would wait in
+/// different queues.
 fn rank(resource: &[u8], address: &[u8]) -> u64 {
     let bytes = resource.iter().chain([&0xff]).chain(address);
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

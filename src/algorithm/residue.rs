@@ -1,11 +1,11 @@
-//! The time for which keys that a client leaves on nodes block a resource.
+//! The time for which keys that a client leaves on nodes block a resource, for the report of a shutdown.
 
 use std::collections::BTreeMap;
 
 use crate::{algorithm::tally::Electorate, clock::Instant};
 
-/// Returns the time from which each resource has a quorum of nodes without a key; `None` if each resource has one
-/// already.
+/// Returns the time from which each resource has a quorum of nodes without a key; `None` if each resource has that
+/// quorum already.
 ///
 /// An element of `left` is a node, a resource of which the node may have a key, and the latest expiry of that key. The
 /// keys of a resource count together, whichever lease they belong to: two attempts that each left keys at a minority of
@@ -37,8 +37,8 @@ mod tests {
         Instant::from_origin(Duration::from_secs(seconds))
     }
 
-    /// Returns the time until which keys at five nodes block a quorum of three. A key has its node,
-    /// its resource and its end.
+    /// Returns the time until which keys at five nodes block a quorum of three. Each key is a node, a resource and an
+    /// end.
     fn five_nodes_block_until(keys: &[(usize, &str, u64)]) -> Option<Instant> {
         let electorate = Electorate::new(5, 3);
         blocks_until(electorate, keys.iter().map(|(node, resource, end)| (*node, *resource, at(*end))))

@@ -1,11 +1,12 @@
-//! The response times of nodes.
+//! The response times of nodes, by which a client chooses wait queues. No vote depends on them.
 
 use std::time::Duration;
 
-/// The multiple of the response time of a quorum above which a node is slow.
+/// A node is slow if its response time exceeds this multiple of the response time of a quorum by more than
+/// [`MIN_DIFFERENCE`].
 const SLOW_FACTOR: u32 = 4;
 
-/// The difference from the response time of a quorum above which a node may be slow.
+/// The excess over that multiple above which a node is slow.
 const MIN_DIFFERENCE: Duration = Duration::from_millis(1);
 
 /// The weight of the last response in the moving average.
@@ -26,8 +27,8 @@ impl ResponseTimes {
         }
     }
 
-    /// Whether a node takes much longer to answer than the fastest `needed` nodes. Until `needed` nodes have answered,
-    /// no node is slow.
+    /// Whether a node is slow, compared with the slowest of the fastest `needed` nodes. Until `needed` nodes have
+    /// answered, no node is slow.
     pub(crate) fn is_slow(&self, node: usize, needed: usize) -> bool {
         let Some(Some(time)) = self.0.get(node) else { return false };
         let mut times: Vec<Duration> = self.0.iter().copied().flatten().collect();

@@ -1,4 +1,4 @@
-//! One round of requests, with a deadline for each node.
+//! One round of requests, with a deadline for each node: the lock round or the write-back round of an attempt.
 
 use crate::{
     algorithm::{
@@ -31,7 +31,7 @@ impl Round {
         }
     }
 
-    /// Records another request to these nodes, which have all answered.
+    /// Records a repeated request to these nodes, which have all denied.
     pub(crate) fn ask_again(&mut self, nodes: NodeSet, deadline: Instant) {
         for node in nodes.iter() {
             self.tally.reopen(node);
@@ -51,7 +51,7 @@ impl Round {
         self.tally.abstain(node);
     }
 
-    /// Counts the nodes as denying whose deadline has passed at `now`, and returns these nodes.
+    /// Counts each node whose deadline has passed at `now` as denying. Returns these nodes.
     pub(crate) fn expire(&mut self, now: Instant) -> NodeSet {
         let late = self.overdue(now);
         for node in late.iter() {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_vote_counts_as_refusing_after_its_deadline() {
+    fn a_node_without_a_vote_counts_as_denying_after_its_deadline() {
         let mut round = Round::new(Electorate::new(3, 2));
         round.ask(NodeSet::first(3), at(10));
         round.vote(0, true);

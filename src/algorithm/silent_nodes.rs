@@ -1,4 +1,4 @@
-//! The silent nodes of one client.
+//! The silent nodes of one client. `client/responsiveness.rs` records timeouts and answers here.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -6,19 +6,20 @@ use crate::{algorithm::node_set::NodeSet, clock::Instant};
 
 /// The time for which calls do not wait for a node after its first timeout.
 ///
-/// As long as this client does not wait for a node, its waiters may be in other queues than the waiters of clients that
-/// read the answers of the node. A wait for a node that is still silent costs an eighth of a node timeout.
+/// The time is short, because during this time the waiters of this client may be in other wait queues than the waiters
+/// of clients for which the node is not silent. After this time, a wait for a node that still does not answer costs a
+/// hedge.
 const FIRST_SILENCE: Duration = Duration::from_secs(1);
 
 /// The longest time for which calls do not wait for a node.
 const MAX_SILENCE: Duration = Duration::from_secs(30);
 
-/// The nodes that are not expected to answer soon.
+/// The silent nodes, with the timeouts and answers that make a node silent or end its silence.
 ///
 /// # Invariants
 ///
-/// 1. A silence ends with an answer in time, and by itself. Each silence without an answer in time since the last one
-///    is twice as long, up to the longest.
+/// 1. A silence ends with an answer in time, or after its duration. If no answer in time has followed, the next silence
+///    is twice as long, up to [`MAX_SILENCE`].
 #[derive(Debug, Default)]
 pub(crate) struct SilentNodes {
     /// Nodes that have answered at least once. Other nodes may not be connected yet.
@@ -36,8 +37,8 @@ struct Silence {
 }
 
 impl SilentNodes {
-    /// Handles a timeout of a node, which is silent from now on. A node that has never answered becomes silent at its
-    /// second timeout. A timeout of a silent node changes nothing, because no call waits for the node.
+    /// Handles a timeout of a node, which makes the node silent. A node that has never answered becomes silent at its
+    /// second timeout. A timeout of a silent node changes nothing, because calls do not wait for that node.
     pub(crate) fn timed_out(&mut self, node: usize, now: Instant) {
         let is_expected = self.known.contains(node) || self.timed_out.contains(node);
         self.timed_out.insert(node);
@@ -57,7 +58,7 @@ impl SilentNodes {
     }
 
     /// Handles an answer that no call waited for. An answer within `hedge` ends the silence of the node. A later answer
-    /// does not: the next calls would wait for the node in vain.
+    /// does not end the silence, because the next calls would wait for the node in vain.
     pub(crate) fn answered_unawaited(&mut self, node: usize, took: Duration, hedge: Duration) {
         if took <= hedge {
             self.answered(node);

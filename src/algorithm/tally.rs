@@ -1,11 +1,11 @@
-//! The electorate, and the tally of votes in a round.
+//! The electorate, and the tally of votes in a round. Every decision by a quorum uses the electorate.
 
 use crate::{
     algorithm::node_set::NodeSet,
     mutation::{self, Mutation},
 };
 
-/// The number of configured nodes, and the number of votes that is a quorum.
+/// The number of configured nodes, and the number of nodes in a quorum.
 ///
 /// # Invariants
 ///
@@ -16,14 +16,14 @@ pub(crate) struct Electorate {
     needed: usize,
 }
 
-/// The result of a tally so far.
+/// The result of a tally, by the votes until now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TallyResult {
-    /// Further votes decide.
+    /// No decision yet: further votes decide.
     Pending,
-    /// A quorum granted.
+    /// Grants of a quorum.
     Won,
-    /// No quorum can grant any more.
+    /// Too many denials for a quorum of grants.
     Lost,
 }
 
@@ -126,8 +126,7 @@ impl Tally {
 mod tests {
     use super::*;
 
-    /// Returns the result after these votes of nodes 0, 1, 2 ..., in order of arrival. `+` is a
-    /// grant, `-` is a refusal.
+    /// Returns the result after these votes of nodes 0, 1, 2 ..., in order of arrival: `+` is a grant, `-` a denial.
     fn result(nodes: usize, votes: &str) -> TallyResult {
         let mut tally = Tally::new(Electorate::new(nodes, Electorate::majority(nodes)));
         for (node, vote) in votes.chars().enumerate() {

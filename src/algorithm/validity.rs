@@ -1,11 +1,11 @@
-//! The validity of a lease: the time in which its keys certainly exist on the nodes.
+//! The validity of a lease: the time for which its keys certainly exist on the nodes, in spite of clocks that differ.
 
 use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// The margin for the granularity of clocks: Redis counts the ttl of a key in whole milliseconds, and its clock stands
-/// still while a script runs.
+/// The margin for the granularity of clocks: Redis counts the ttl of a key in whole milliseconds, and the clock of
+/// Redis stands still while a script runs.
 pub(crate) const MARGIN: Duration = Duration::from_millis(2);
 
 /// The rule that turns a ttl into a validity: `valid_until = start + ttl * (1 - drift) - 2 ms`.
@@ -126,8 +126,7 @@ mod tests {
     }
 
     proptest! {
-        /// The rule of timing: even if the client's clock is slow and the node's clock is fast,
-        /// each by half of the drift, the lease ends before the key.
+        /// The client's clock is slow and the node's clock is fast, each by half of the drift.
         #[test]
         fn a_lease_ends_before_its_key_with_the_slowest_client_and_the_fastest_node(
             millis in 3_u32..86_400_000, ppm in 0_u32..400_000,

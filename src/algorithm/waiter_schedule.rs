@@ -1,4 +1,5 @@
-//! The schedule of a waiter's attempts.
+//! The schedule of a waiter's attempts. The local waiter (`acquire/local_waiter.rs`) passes events and makes the
+//! attempts.
 
 use std::time::Duration;
 
@@ -29,17 +30,17 @@ mod stale_queue_node;
 mod tests;
 mod timers;
 
-/// The longest time that a waiter leaves to the waiter ahead to take a free resource, in hand-overs.
+/// The longest time, in hand-overs, for which one of the first two waiters leaves a free resource to the waiter ahead.
 const MAX_COVER_DELAY: u32 = 8;
 
-/// The next attempt: its earliest time, and its plan.
+/// The earliest time and the plan of the next attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NextAttempt {
     pub(crate) at: Instant,
     pub(crate) plan: Plan,
 }
 
-/// The constants of one waiter.
+/// The constants of the schedule of one waiter.
 #[derive(Clone, Debug)]
 pub(crate) struct WaiterConfig {
     pub(crate) electorate: Electorate,
@@ -56,8 +57,9 @@ pub(crate) struct WaiterConfig {
 ///
 /// ```text
 ///   woken, released, reached_head, interrupted         next_attempt: time and plan
-///   may_have_missed, attempt_begins             ─────► enqueues_only, listens_for_releases
-///   attempt_failed, acquired, holder_checked           wants_holder_check
+///   may_have_missed, request_attempt            ─────► enqueues_only, listens_for_releases
+///   attempt_begins, attempt_failed                     wants_holder_check
+///   acquired, holder_checked
 /// ```
 ///
 /// A waiter makes an attempt after a wake by the queue node. Fallback polls keep the queue entry alive and cover lost
@@ -77,8 +79,8 @@ pub(crate) struct WaiterConfig {
 ///    refusal.
 /// 2. No failure causes a busy loop. Attempts without a quorum are at least [`Pacing::floor`] apart, unless an event
 ///    arrives. Split votes lead to increasing delays.
-/// 3. No delay exceeds the longest fallback poll with its jitter, however long an attempt has taken, because an attempt
-///    includes a suspension of the process.
+/// 3. No delay exceeds the longest fallback poll with its jitter, however long an attempt has taken. The duration of an
+///    attempt includes a suspension of the process.
 #[derive(Clone, Debug)]
 pub(crate) struct WaiterSchedule {
     config: WaiterConfig,
@@ -87,16 +89,16 @@ pub(crate) struct WaiterSchedule {
     holder_check: HolderCheck,
     stale: StaleQueueNode,
     failures: ConsecutiveFailures,
-    /// The number of consecutive deferrals for which no lease holds the resource.
+    /// The number of consecutive deferrals that named no holder.
     deferrals_while_free: u32,
 }
 
-/// The lengths of the present runs of failures, by kind.
+/// The numbers of consecutive failures, by kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct ConsecutiveFailures {
     /// Attempts without a quorum of answers.
     no_quorum: u32,
-    /// Attempts that split the votes with other clients.
+    /// Attempts that were refused without a deferral, because other clients have some of the votes.
     splits: u32,
 }
 
@@ -113,7 +115,7 @@ impl WaiterSchedule {
         }
     }
 
-    /// Handles a wake: this waiter is first in the queue of the node.
+    /// Handles a wake by a node: this waiter is first in the queue there.
     pub(crate) fn woken(&mut self, node: usize, now: Instant) {
         self.holder_check.released(node);
         self.deferrals_while_free = 0;
@@ -132,7 +134,7 @@ impl WaiterSchedule {
         if self.position.is_first() && self.position.is_at(node) {
             self.timers.woken(node);
         } else if self.position.is_queued() {
-            // The node may wake this waiter or another waiter next.
+            // The queue node may now wake this waiter or the waiter ahead. The attempt leaves time for that wake.
             self.timers.released_without_wake(now + self.config.hand_over);
         } else {
             self.request_attempt(now);
@@ -146,13 +148,13 @@ impl WaiterSchedule {
         }
     }
 
-    /// Handles a possible loss of notices: events of this node may have gone unnoticed.
+    /// Handles a possible loss of notices of this node.
     pub(crate) fn may_have_missed(&mut self, node: usize, now: Instant) {
         self.holder_check.released(node);
         self.request_attempt(now);
     }
 
-    /// Handles the end of the subscriptions at a node.
+    /// Handles the end of the connection to a node, and thus of all subscriptions there.
     pub(crate) fn interrupted(&mut self, node: usize, now: Instant) {
         if self.position.is_at(node) {
             self.position.lose_queue();
@@ -226,13 +228,14 @@ impl WaiterSchedule {
     ) {
         let answers = votes.iter().filter(|vote| !is_unknown(vote)).count();
         if answers < self.config.electorate.needed() {
-            // Only the queue node may still answer. The next attempt finds out whether a quorum answers.
+            // The refusal may have come from the only node that answers. After a counted failure, the next attempt asks
+            // all nodes, and finds out whether a quorum answers.
             self.failures.no_quorum = self.failures.no_quorum.max(1);
             self.request_attempt(now + self.config.pacing.floor);
         }
         if !self.holder_check.finish(votes, readers, self.config.electorate) {
-            // One more attempt and check are needed, because the first check may have seen the holder in the middle of
-            // its attempt.
+            // One more attempt and check are needed, because this check may have been in the middle of the attempt of a
+            // holder.
             self.request_attempt(now + took.max(self.config.pacing.floor));
         }
     }
@@ -246,7 +249,7 @@ impl WaiterSchedule {
         self.failures = ConsecutiveFailures::default();
     }
 
-    /// Returns the next attempt, as long as no further event arrives.
+    /// Returns the next attempt. Every further event may change the result.
     pub(crate) fn next_attempt(&self) -> NextAttempt {
         if let Some(node) = self.timers.woken_by() {
             return NextAttempt { at: self.timers.earliest(), plan: Plan::Woken(node) };
@@ -261,7 +264,7 @@ impl WaiterSchedule {
         NextAttempt { at: self.timers.next(), plan }
     }
 
-    /// Requests an attempt at `at`, unless an earlier one is due.
+    /// Requests an attempt at `at`, unless an earlier attempt is requested.
     pub(crate) fn request_attempt(&mut self, at: Instant) {
         self.timers.request(at);
     }
@@ -280,21 +283,22 @@ impl WaiterSchedule {
         self.position.set(Some(*node).filter(|_| *is_queued), *rank);
         self.deferrals_while_free = if holder.is_none() { self.deferrals_while_free + 1 } else { 0 };
         let patience = mutation::altered(Mutation::IgnoreHolderTtl, self.patience(deferral), |_| poll);
-        // During a pause, a release may have come before this answer without being noticed. Therefore the next attempt
-        // follows at the end of the pause.
+        // A release during a pause may have preceded this answer unnoticed. Therefore the next attempt follows at the
+        // end of the pause.
         let patience = self.stale.remaining(now).unwrap_or(patience);
         self.timers.set_poll(now + patience.max(self.config.pacing.floor).min(poll));
     }
 
-    /// Returns the time that a deferred waiter waits for a wake.
+    /// Returns the time for which a deferred waiter waits for a wake.
     fn patience(&self, deferral: &Deferral) -> Duration {
         let hand_over = self.config.hand_over;
         match &deferral.holder {
             Some((_, remaining)) if deferral.rank == 0 => *remaining,
             // The second waiter makes an attempt if the first waiter makes none.
             Some((_, remaining)) if deferral.rank < LISTENING_WAITERS => *remaining + hand_over,
-            // A waiter ahead that stands still is replaced after a hand-over. A writer ahead may wait for readers for a
-            // long time.
+            // The resource is free for this waiter. If the waiter ahead stands still, this waiter may lock after a
+            // hand-over. If the waiter ahead is a writer that waits for readers, the wait may be long, so the delay
+            // doubles.
             None if deferral.is_queued && deferral.rank < LISTENING_WAITERS => {
                 let doublings = self.deferrals_while_free.saturating_sub(1).min(MAX_COVER_DELAY.ilog2());
                 hand_over * (1 << doublings)
@@ -303,12 +307,12 @@ impl WaiterSchedule {
         }
     }
 
-    /// Delays the next attempt after split votes. The first time, the delay is zero. Later delays are random in a range
-    /// that doubles. A delay is at most `longest`, because the range depends on the duration of the attempt, which is
-    /// long if nodes hang or the process was suspended, and the waiter follows no wake during the delay.
+    /// Delays the next attempt after split votes. The first delay is zero, because the unlock of the other lease is
+    /// probably on its way, and because the retry enters the queue before other clients. Later delays are random in a
+    /// range that doubles.
     ///
-    /// An immediate retry is useful the first time, because the unlock of the other lease is probably on its way, and
-    /// because the retry enters the queue before other clients.
+    /// The range depends on the duration of the attempt, which is long if nodes hang or the process was suspended.
+    /// During the delay, the waiter follows no wake. Therefore a delay is at most `longest`.
     fn retry_after_split(&mut self, took: Duration, longest: Duration, now: Instant, jitter: f64) {
         let splits = self.failures.splits;
         let range = if splits <= 1 { took } else { took.max(self.config.pacing.floor) };
@@ -322,8 +326,8 @@ impl WaiterSchedule {
         self.timers.request(now + delay);
     }
 
-    /// Returns the end of the lease that a quorum names although the queue node has granted; `None` without such a
-    /// lease.
+    /// Returns the end of the lease that a quorum names although the queue node has granted; `None` if the queue node
+    /// has not granted, or if no quorum names one lease.
     fn end_of_unknown_lease(&self, votes: &[NodeReply], now: Instant) -> Option<Instant> {
         let queue_node = self.queue_nodes().first().copied()?;
         let other = holder(votes, self.config.electorate)
@@ -332,7 +336,7 @@ impl WaiterSchedule {
         remaining.map(|(_, remaining)| remaining).max().map(|remaining| now + remaining)
     }
 
-    /// Lets the next attempt lock again, after the present pause.
+    /// Ends the state in which attempts only enqueue. The next attempt locks, after the present pause.
     fn end_enqueue_only(&mut self) {
         self.timers.delay_until(self.stale.end_enqueue_only());
     }

@@ -1,4 +1,4 @@
-//! The signal by which a client ends its calls.
+//! The signal that a client is closed, by which its calls end.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -6,13 +6,13 @@ use tokio::sync::Notify;
 
 use crate::error::ClosedReason;
 
-/// The state of a client that is not closed. Any other state is the reason of its end.
+/// The state of an open client. Each of the other states is a reason for which the client is closed.
 const OPEN: u8 = 0;
 const SHUT_DOWN: u8 = 1;
 const RUNTIME_ENDED: u8 = 2;
 const FORKED: u8 = 3;
 
-/// Whether and why a client is closed, with a signal for the calls that wait for this.
+/// The state of a client, open or closed for a reason, with a signal to the waiting calls.
 #[derive(Debug, Default)]
 pub(crate) struct ClosedSignal {
     state: AtomicU8,
@@ -20,7 +20,7 @@ pub(crate) struct ClosedSignal {
 }
 
 impl ClosedSignal {
-    /// Returns the reason of the end, if the client is closed.
+    /// Returns the reason for which the client is closed; `None` while the client is open.
     pub(crate) fn reason(&self) -> Option<ClosedReason> {
         match self.state.load(Ordering::SeqCst) {
             OPEN => None,
@@ -30,7 +30,7 @@ impl ClosedSignal {
         }
     }
 
-    /// Closes the client for good. The first reason stays.
+    /// Closes the client for good. If the client is closed already, the first reason stays.
     pub(crate) fn close(&self, reason: ClosedReason) {
         let state = match reason {
             ClosedReason::ShutDown => SHUT_DOWN,
@@ -45,8 +45,7 @@ impl ClosedSignal {
     pub(crate) async fn closed(&self) {
         let notified = self.notify.notified();
         let mut notified = std::pin::pin!(notified);
-        // The subscription comes before the check, so that a close between check and wait is not
-        // missed.
+        // `enable` precedes the check, so that a close between check and wait is not missed.
         notified.as_mut().enable();
         if self.reason().is_none() {
             notified.await;

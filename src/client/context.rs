@@ -1,4 +1,4 @@
-//! The state that all calls of one client share.
+//! The client context: the state that all calls of one client share.
 
 use std::sync::{Arc, Mutex};
 
@@ -33,7 +33,7 @@ pub(crate) struct ClientContext {
     pub(crate) spawner: Arc<dyn Spawner>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) lease_ids: LeaseIds,
-    /// Attempts and queue entries that a shutdown waits for.
+    /// The attempts and queue entries in flight, for which a shutdown waits.
     pub(crate) attempts: Arc<InFlightCounter>,
     pub(crate) waiter_cache: WaiterCache,
     pub(crate) responsiveness: Responsiveness,
@@ -82,7 +82,8 @@ impl ClientContext {
     /// `amount`.
     pub(crate) fn sample_indices(&self, count: usize, amount: usize) -> Vec<usize> {
         if self.home.is_left() {
-            // The locks that are made of these indices return errors, and the mutex may stay locked for ever.
+            // In a forked copy, the mutex may stay locked for ever. Every call with these indices returns an error, so
+            // the indices need not be random.
             return (0..count).take(amount).collect();
         }
         index::sample(&mut *lock(&self.rng), count, amount.min(count)).into_vec()
@@ -93,7 +94,7 @@ impl ClientContext {
         self.home
     }
 
-    /// Returns the reason why the client no longer works, if any.
+    /// Returns the reason for which the client is closed; `None` while the client is open.
     pub(crate) fn closed_reason(&self) -> Option<ClosedReason> {
         if self.home.is_left() { Some(ClosedReason::Forked) } else { self.closed_signal.reason() }
     }
@@ -107,8 +108,8 @@ impl ClientContext {
         self.closed_signal.close(reason);
     }
 
-    /// Runs the work of a call. In a forked process the call returns an error at once, and the work is neither polled nor
-    /// dropped.
+    /// Runs the work of a call. In a forked process, the call returns an error at once, and the work is not polled.
+    /// Work that has begun is not dropped either.
     pub(crate) fn in_process<'a, T, F>(
         &self,
         work: F,
@@ -121,7 +122,8 @@ impl ClientContext {
             .map(|done| done.unwrap_or_else(|Forked| Err(Error::Closed(ClosedReason::Forked))))
     }
 
-    /// Runs work of this process. In a forked process the result is [`Forked`], and the work is neither polled nor dropped.
+    /// Runs work of the home process. In a forked process, the result is [`Forked`], and the work is not polled. Work
+    /// that has begun is not dropped either.
     pub(crate) fn unless_forked<'a, T>(
         &self,
         work: impl Future<Output = T> + Send + 'a,
@@ -134,7 +136,7 @@ impl ClientContext {
         self.closed_signal.closed().await;
     }
 
-    /// Sleeps until the deadline, or forever without one.
+    /// Sleeps until the deadline; for ever if there is no deadline.
     pub(crate) async fn sleep_until(&self, deadline: Option<Instant>) {
         match deadline {
             Some(deadline) => self.clock.sleep_until(deadline).await,
@@ -142,16 +144,15 @@ impl ClientContext {
         }
     }
 
-    /// Returns a key that orders quorums. Clients with the same configuration compute the same key.
+    /// Returns a key by which quorums are sorted. Clients with the same configuration compute the same key.
     pub(crate) fn sort_key(&self) -> (Fingerprint, Vec<Arc<str>>) {
         let mut addresses = self.addresses.to_vec();
         addresses.sort_unstable();
         (self.settings.parameters.fingerprint.clone(), addresses)
     }
 
-    /// Returns all nodes in the queue node order of a resource, silent nodes last.
-    ///
-    /// Silent nodes are last, because a wait for a silent node may take longer than the present lease lasts.
+    /// Returns all nodes in the queue node order of a resource. Silent nodes are last, because a wait for a silent node
+    /// may take longer than the present lease lasts.
     pub(crate) fn queue_node_order(&self, resource: &Resource) -> Vec<usize> {
         let addresses = self.addresses.iter().map(|address| &**address);
         let mut order = rendezvous_order(resource.as_bytes(), addresses);
@@ -160,14 +161,14 @@ impl ClientContext {
         order
     }
 
-    /// Whether the queue node of a resource is slow. Each hand-off of the resource takes two round trips to that node.
+    /// Whether the queue node of a resource is slow. Each change of the holder takes two round trips to the queue node.
     pub(crate) fn is_queue_node_slow(&self, resource: &Resource) -> bool {
         let needed = self.settings.electorate.needed();
         let queue_node = self.queue_node_order(resource).first().copied();
         queue_node.is_some_and(|node| self.responsiveness.is_slow(node, needed))
     }
 
-    /// Returns the index of the resource that may have waiters, according to the cache.
+    /// Returns the index of the resource that has or may have waiters, according to the cache.
     ///
     /// # Cancel safety
     ///
@@ -197,7 +198,7 @@ impl ClientContext {
         Error::Closed(self.closed_reason().unwrap_or(ClosedReason::ShutDown))
     }
 
-    /// Returns the time by which every key that a node has now is expired. Unlocks are sent again until then.
+    /// Returns the time at which every key that a node has now is expired. Unlocks are sent again until that time.
     pub(crate) fn latest_expiry(&self) -> Instant {
         self.now() + self.settings.max_ttl
     }

@@ -1,4 +1,4 @@
-//! The dependencies of a client on the outside world.
+//! The dependencies of a client: clock, tasks, observer, identity and randomness. The simulator replaces them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{clock::Clock, observer::Observer, spawner::Spawner, values::Label};
 
-/// The dependencies of a client: the real world, or a simulated world.
+/// The dependencies of a client, from the real world or from a simulated world.
 #[derive(Debug)]
 pub(crate) struct ClientDependencies {
     pub(crate) clock: Arc<dyn Clock>,
@@ -22,8 +22,8 @@ pub(crate) struct ClientDependencies {
 }
 
 impl ClientDependencies {
-    /// Returns the dependencies in the real world: tasks run on a tokio runtime, and the client id has 122 random bits
-    /// of the operating system. The default label names host and process.
+    /// Returns the dependencies from the real world: tasks run on a tokio runtime, and the client id has 122 random
+    /// bits of the operating system. The default label names host and process.
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
         runtime: Handle,
@@ -31,7 +31,7 @@ impl ClientDependencies {
         label: Option<Label>,
     ) -> Self {
         let client_id = Uuid::new_v4();
-        // The jitter of clients needs to differ, but need not be secret.
+        // The jitter must differ from client to client, but need not be secret.
         let rng = StdRng::seed_from_u64(client_id.as_u64_pair().1);
         let label = label.unwrap_or_else(|| Label::of_process(&host(), std::process::id()));
         Self { clock, spawner: Arc::new(runtime), observer, client_id, label, rng }

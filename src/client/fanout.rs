@@ -1,4 +1,4 @@
-//! Requests to several nodes, and the answers in order of arrival.
+//! Requests to several nodes, and the answers in order of arrival. A dropped fan-out withdraws no request.
 
 use std::{
     pin::Pin,

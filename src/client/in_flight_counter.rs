@@ -1,4 +1,4 @@
-//! The number of attempts and queue entries in flight.
+//! The number of attempts and queue entries in flight, for which a shutdown waits.
 
 use std::sync::{
     Arc,
@@ -7,12 +7,12 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-/// The number of attempts and queue entries in flight. A shutdown waits for these, because a rollback or an unlock may
-/// still have to be sent.
+/// The number of attempts and queue entries in flight. A shutdown waits until the number is zero, because rollbacks,
+/// withdrawals and unlocks may still have to be sent.
 ///
 /// An attempt enters the counter, and then checks whether the client is closed. A shutdown closes the client, and then
-/// reads the counter. All four steps have one total order (`SeqCst`). Therefore the attempt sees the close, or the
-/// shutdown sees the attempt.
+/// reads the counter. All four steps have one total order (`SeqCst`). Therefore the attempt finds the client closed, or
+/// the shutdown finds the attempt in flight.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightCounter {
     in_flight: AtomicUsize,
@@ -65,9 +65,9 @@ mod tests {
 
     #[tokio::test]
     async fn the_counter_is_idle_when_the_last_guard_is_dropped() {
-        let in_flight_counter = Arc::new(InFlightCounter::default());
-        let (first, second) = (in_flight_counter.enter(), in_flight_counter.enter());
-        let mut idle = Box::pin(in_flight_counter.idle());
+        let counter = Arc::new(InFlightCounter::default());
+        let (first, second) = (counter.enter(), counter.enter());
+        let mut idle = Box::pin(counter.idle());
         assert!(idle.as_mut().now_or_never().is_none());
         drop(first);
         assert!(idle.as_mut().now_or_never().is_none());

@@ -1,15 +1,15 @@
-//! The waking of a task by notices.
+//! A listener that wakes a task, for latches and elections.
 
 use tokio::sync::Notify;
 
 use crate::node::{Listener, Notice};
 
-/// Wakes a task when a notice arrives. One notification is kept until the task takes it.
+/// Wakes a task when a notice arrives. If no task waits, the next wait ends at once.
 #[derive(Debug, Default)]
 pub(crate) struct NoticeWaker(pub(crate) Notify);
 
 impl Listener for NoticeWaker {
-    /// A new subscription counts as a notice, because changes before the subscription may have been
+    /// Handles a notice. A new subscription counts as a notice, because changes before the subscription may have been
     /// missed.
     fn notice(&self, notice: Notice) {
         if notice == Notice::Interrupted {

@@ -13,8 +13,8 @@ use crate::{
     node::{Answer, Reply},
 };
 
-/// The replies of silent nodes that no call waits for, at most one for each node. From these replies the client learns
-/// that a node answers again, although the calls of the client are decided before that node answers.
+/// The replies of silent nodes that no call waits for, at most one for each node. These replies show that a node
+/// answers again, although every call of the client is decided before that node answers.
 #[derive(Debug, Default)]
 pub(super) struct UnawaitedReplies(BTreeMap<usize, UnawaitedReply>);
 
@@ -32,7 +32,7 @@ enum ReplyState {
     Arrived(Option<Duration>),
 }
 
-/// The arrival time of a reply, which may be long before the reply is read.
+/// The time at which a reply arrived, which may be long before the reply is read.
 #[derive(Debug)]
 struct Arrival {
     clock: Arc<dyn Clock>,
@@ -40,7 +40,8 @@ struct Arrival {
 }
 
 impl UnawaitedReplies {
-    /// Keeps a reply to a request of `sent_at`, unless the reply before may still arrive within `patience`.
+    /// Keeps a reply to a request that was sent at `sent_at`. Drops the reply if the kept reply belongs to a request
+    /// that was sent at most `patience` earlier.
     pub(super) fn keep(
         &mut self,
         node: usize,
@@ -59,8 +60,8 @@ impl UnawaitedReplies {
         self.0.insert(node, kept);
     }
 
-    /// Takes the reply of a node if it has arrived. Returns the time between request and reply, unless the reply is an
-    /// error.
+    /// Removes the reply of a node, if the reply has arrived. Returns the time between request and reply; `None` if
+    /// there is no reply, or if the reply is an error.
     pub(super) fn take(&mut self, node: usize) -> Option<Duration> {
         let kept = self.0.get_mut(&node)?;
         kept.poll();

@@ -1,4 +1,4 @@
-//! A cache of the resources that have waiters.
+//! A cache of the resources that have waiters. Attempts and unlocks record answers, and the next attempt reads them.
 
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
@@ -12,20 +12,20 @@ use crate::{
     node::{Reply, Resources},
 };
 
-/// The capacity of the cache. A missing entry costs the next lock at most one round trip.
+/// The capacity of the cache. Without an entry, the next lock takes at most one more round trip.
 const CAPACITY: usize = 4096;
 
 /// The resources that have waiters, according to the last answer of each queue node.
 ///
-/// A client asks the queue node of such a resource before the other nodes. Otherwise a client near the
-/// other nodes could win before the queue node answers, and overtake all waiters again and again.
+/// A client asks the queue node of a resource with waiters before all other nodes. Otherwise a client near the other
+/// nodes could repeatedly win before the queue node answers, and overtake all waiters.
 #[derive(Debug, Default)]
 pub(crate) struct WaiterCache {
     /// Never iterated, since the order of a `HashMap` is random.
     entries: Mutex<HashMap<Resources, CacheEntry>>,
 }
 
-/// The resource of a request that has waiters. The outstanding reply, if any, decides whether clients still wait.
+/// The resource of a request that has waiters, or may have waiters until the outstanding reply arrives.
 #[derive(Debug)]
 struct CacheEntry {
     index: usize,
@@ -43,21 +43,21 @@ impl WaiterCache {
         }
     }
 
-    /// Keeps the outstanding reply of a queue node. The next lock call for these resources reads the answer.
+    /// Keeps the outstanding reply of a queue node. The next lookup of these resources reads the answer.
     pub(crate) fn defer(&self, resources: &Resources, index: usize, queue_node: usize, reply: Reply) {
         self.insert(resources, CacheEntry { index, queue_node, reply: Some(reply) });
     }
 
     /// Returns the index of the resource that has or may have waiters.
     ///
-    /// Waits for an outstanding reply for at most `patience`. The other nodes have already answered, so the reply
-    /// should arrive soon. The wait is cheaper than another request to the queue node, and cheaper than a rollback of
-    /// votes.
+    /// Waits for an outstanding reply for at most `patience`. The request was the unlock of an earlier lease, so the
+    /// reply should arrive soon. The wait is cheaper than another request to the queue node, and cheaper than a
+    /// rollback.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped during the wait, the reply is lost and the entry stays: the resource may
-    /// have waiters.
+    /// If the future is dropped during the wait, the reply is lost. The entry stays, because the resource may have
+    /// waiters.
     pub(crate) async fn resource_with_waiters(
         &self,
         clock: &dyn Clock,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_silent_queue_node_is_ignored_until_it_answers() {
+    async fn an_entry_of_a_silent_queue_node_is_ignored_until_the_node_answers() {
         let fixture = Fixture::default();
         fixture.cache.record(&resources("a"), 0, 4, true);
         let now = TokioClock::new().now();

@@ -1,4 +1,5 @@
-//! One call to a latch: rounds in which the client and the nodes exchange the arrivals that they have recorded.
+//! One call on a latch: rounds in which the client sends its arrivals to the nodes, and merges the arrivals in the
+//! answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,10 +15,10 @@ use crate::{
     values::{Arrivals, NodeError, NodeReply, Resource},
 };
 
-/// The share of a node timeout to wait for the remaining nodes after a quorum has answered.
+/// The part of a node timeout (1/8) for which a round waits for the remaining nodes after a quorum has answered.
 const GRACE_SHARE: u32 = 8;
 
-/// One call: its settings, and the arrivals and answers that it has collected.
+/// One call: the settings, and the arrivals and answers until now.
 pub(super) struct LatchCall<'a> {
     context: &'a ClientContext,
     latch: Resource,
@@ -30,7 +31,7 @@ pub(super) struct LatchCall<'a> {
     failures: LatchFailures,
 }
 
-/// The rounds without a quorum since the last round with a quorum.
+/// The consecutive rounds without a quorum, up to the latest round.
 struct LatchFailures {
     /// The number of pauses after these rounds.
     pauses: u32,
@@ -38,7 +39,7 @@ struct LatchFailures {
     since: Option<Instant>,
     /// The end, as reported by the nodes, of the quarantines that left the last of these rounds without a quorum.
     quarantined_until: Option<Instant>,
-    /// Whether the client stood still during the last of these rounds. Then the round does not show the state of the
+    /// Whether the client stood still during the last of these rounds, so that the round does not show the state of the
     /// nodes.
     has_stood_still: bool,
 }
@@ -48,8 +49,8 @@ impl LatchFailures {
         Self { pauses: 0, since, quarantined_until: None, has_stood_still: false }
     }
 
-    /// Returns the time by which a round must have a quorum, as for a lock: the end of the quorum timeout, or the end of
-    /// the quarantines if that is later. Returns `None` after a round with a quorum.
+    /// Returns the time by which a round must have a quorum, as for a lock: the end of the quorum timeout, or the end
+    /// of the quarantines if that is later. Returns `None` after a round with a quorum.
     fn deadline(&self, quorum_timeout: Duration) -> Option<Instant> {
         let end = self.since? + quorum_timeout;
         Some(self.quarantined_until.map_or(end, |until| until.max(end)))
@@ -71,9 +72,9 @@ impl<'a> LatchCall<'a> {
         Self { context, latch, count, retention, settings, view, votes, failures }
     }
 
-    /// Makes one round: sends the recorded arrivals to every node, and merges the arrivals in the answers. The round
-    /// ends when `is_enough` is true, when all nodes have answered, or an eighth of a node timeout after a quorum has
-    /// answered.
+    /// Makes one round: sends the arrivals of the view to every node, and merges the arrivals in the answers. The round
+    /// ends when `is_enough` is true, when all nodes have answered, an eighth of a node timeout after a quorum has
+    /// answered, or after a node timeout.
     pub(super) async fn ask(&mut self, is_enough: impl Fn(&LatchView) -> bool) -> Result<(), Error> {
         let context = self.context;
         let begun = context.now();
@@ -103,7 +104,7 @@ impl<'a> LatchCall<'a> {
             self.failures.since.get_or_insert(begun);
             self.failures.has_stood_still = context.now() > deadline + self.settings.attempt.hedge();
             let remaining = context.replies(self.votes.iter().cloned()).quarantined_for();
-            // A quarantine ends a moment later, by the clock of the node.
+            // The node may count the rest of the quarantine a moment longer than this client.
             let floor = self.settings.pacing.floor;
             self.failures.quarantined_until = remaining.map(|remaining| context.now() + remaining + floor);
         }
@@ -123,7 +124,8 @@ impl<'a> LatchCall<'a> {
         }
     }
 
-    /// Reports to all nodes that the latch is open, if a node has not recorded that. No call waits for the answers.
+    /// Sends to all nodes that the latch is open, if a node that has answered has not recorded that. The call does not
+    /// wait for the answers.
     pub(super) fn spread(&self) {
         if self.view.must_spread_opening() {
             let deadline = self.context.now() + self.settings.attempt.node_timeout;
@@ -154,7 +156,7 @@ impl<'a> LatchCall<'a> {
                 continue;
             }
             let context = self.context;
-            // The delay keeps rounds apart, however many notices arrive.
+            // The delay limits the rate of rounds if many notices arrive.
             context.clock.sleep_until(context.now() + pacing.floor).await;
             let poll_at = context.now() + poll.mul_f64(0.5 + context.jitter());
             tokio::select! {
@@ -167,8 +169,12 @@ impl<'a> LatchCall<'a> {
         }
     }
 
-    /// Waits for a delay that doubles up to the first poll. Returns the error if rounds have failed for the quorum
-    /// timeout, and to the end of quarantines that the nodes have reported.
+    /// Waits after a round without a quorum, for a delay that doubles with each such round.
+    ///
+    /// # Errors
+    ///
+    /// The error of [`no_quorum`](Self::no_quorum), if no round has had a quorum for the quorum timeout, and until the
+    /// end of quarantines that the nodes have reported.
     pub(super) async fn pause_without_quorum(&mut self) -> Result<(), Error> {
         let context = self.context;
         let pacing = self.settings.pacing;
@@ -183,7 +189,8 @@ impl<'a> LatchCall<'a> {
         Ok(())
     }
 
-    /// Returns the error for the lack of a quorum, or for a different count if any node has recorded one.
+    /// Returns the error for the lack of a quorum; the error for a different count if any node has recorded a different
+    /// count.
     pub(super) fn no_quorum(&self) -> Error {
         if let Some(recorded) = self.view.any_count_mismatch() {
             return self.count_mismatch(recorded);
@@ -206,7 +213,7 @@ impl<'a> LatchCall<'a> {
     }
 }
 
-/// Converts the answer of a node for the view.
+/// Converts the answer of a node to an answer for the view.
 fn latch_answer(answer: Answer) -> LatchAnswer {
     match answer {
         Answer::Open => LatchAnswer::Open,

@@ -7,8 +7,7 @@ use crate::{
     observer::LatchEnd,
 };
 
-/// A call that waits. The end of the wait is reported to the observer on drop, even if the call is
-/// cancelled.
+/// A call that waits for a latch. The drop reports the end of the wait to the observer, even if the call is cancelled.
 pub(super) struct LatchWait<'a> {
     context: &'a ClientContext,
     begun: Instant,

@@ -1,4 +1,4 @@
-//! The wait queues of candidates that a waiting call has missed.
+//! The wait queues of candidates that a waiting call has missed. The release watcher and the polls join these queues.
 
 use std::{future::poll_fn, task::Poll};
 
@@ -6,7 +6,7 @@ use futures::{FutureExt, future::BoxFuture};
 
 use super::{AcquiredCandidate, CheckedAnyOf, QUEUES_JOINED};
 use crate::{
-    acquire::{checked_request::Known, last_attempt::LastAttempt},
+    acquire::{checked_request::EarlierResult, last_attempt::LastAttempt},
     error::Error,
 };
 
@@ -41,21 +41,21 @@ impl<'a> MissedCandidates<'a> {
         let wait = async move {
             let mut settings = any_of.settings;
             settings.pacing.first_poll = settings.pacing.longest_poll;
-            // The queues that the call joined first decide the result at the deadline, because the call may leave
-            // this queue before.
+            // Attempts in this queue have no effect on the result at the deadline, because the call may leave this
+            // queue before.
             let last_attempt = LastAttempt::default();
             let start = any_of.context().now();
-            any_of.wait_in_queue(index, settings, start, Known::Held, &last_attempt).await
+            any_of.wait_in_queue(index, settings, start, EarlierResult::Held, &last_attempt).await
         };
         self.waits.push((index, wait.boxed()));
     }
 
-    /// Waits until one of the candidates is acquired. Without candidates, waits without an end. A wait that fails
-    /// ends without effect on the call.
+    /// Waits until one of the candidates is acquired; for ever without candidates. A failed wait ends without effect on
+    /// the call.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the entries stay in the queues. The drop of this value withdraws all entries.
+    /// If the future is dropped, the entries stay in the queues. If this value is dropped, all entries are withdrawn.
     pub(super) async fn acquired(&mut self) -> AcquiredCandidate {
         poll_fn(|context| {
             let mut acquired = None;

@@ -1,4 +1,4 @@
-//! Polls of a waiting call for vacant candidates.
+//! The polls by which a waiting call finds vacant candidates without a notice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::{
     node::{Answer, Operation, Request, Vacant},
 };
 
-/// The number of candidates in the request to one node, if requests to further nodes can cover the rest.
+/// The number of candidates in the request to one node, as long as requests to further nodes can cover the rest.
 const CANDIDATES_PER_NODE: usize = 256;
 
 /// The smallest number of nodes to query. A single node would be the queue node of some candidates.
@@ -24,8 +24,8 @@ const MIN_NODES: usize = 2;
 /// poll and the attempts that follow end within 8 s after the previous poll.
 const POLL_DELAYS: (f64, f64) = (0.5, 1.3);
 
-/// The time that waiters have to lock a candidate that a poll has found and missed, in hand-overs. After this
-/// time, the call takes the candidate, because the waiters stand still.
+/// The time that waiters have to lock a candidate that a poll has found vacant and missed, in hand-overs. If the
+/// candidate is still vacant after this time, its waiters stand still, and the call takes the candidate.
 const PATIENCE: u32 = 4;
 
 /// A query of candidates in which one node answers for each candidate.
@@ -56,21 +56,23 @@ struct PollRequest {
     candidates: Vec<usize>,
     /// The nodes that were queried for these candidates, this node included.
     asked: NodeSet,
-    /// The time after which the poll queries the next node; `None` after the answer, or after the query of the next node.
+    /// The time after which the poll queries the next node; `None` after the answer, or after the query of the next
+    /// node.
     next_node_at: Option<Instant>,
 }
 
-/// The result of one poll without an acquired candidate: the candidates that were vacant, and that another
-/// client acquired or may acquire first.
+/// The result of a poll that acquired no candidate: the candidates that the poll attempted in vain, because another
+/// client was faster or waiters are ahead.
 type Missed = Vec<usize>;
 
 impl CheckedAnyOf {
     /// Polls all candidates, once in each longest poll interval, until a candidate is acquired.
     ///
-    /// A poll finds vacant candidates without a notice: the notice was lost, the lease expired, or the release
-    /// watcher or the first waiter stands still. If such a candidate has waiters, or if another client is faster,
-    /// the call joins the queue of the candidate. If the candidate is still vacant a few hand-overs later, several
-    /// waiters ahead stand still, and the call takes the candidate ahead of these waiters.
+    /// A candidate may become vacant without a notice to this call: the notice was lost, the lease expired, or the
+    /// release watcher or the first waiter stands still. If an attempt at the candidate fails, because the candidate
+    /// has waiters or another client is faster, the call joins the queue of the candidate. If the candidate is still
+    /// vacant a few hand-overs later, several waiters ahead stand still, and the call takes the candidate ahead of
+    /// these waiters.
     ///
     /// # Cancel safety
     ///
@@ -79,7 +81,7 @@ impl CheckedAnyOf {
         let context = self.context();
         let hand_over = context.settings.parameters.hand_over;
         let mut missed = MissedCandidates::new(self);
-        // The candidates that the previous poll has missed.
+        // The candidates that the previous poll has missed, and that their waiters should have locked at the next poll.
         let mut overdue = Missed::new();
         loop {
             let (shortest, longest) = POLL_DELAYS;
@@ -109,11 +111,12 @@ impl CheckedAnyOf {
         }
     }
 
-    /// Queries some candidates once, and takes the first vacant candidate, with or without waiters.
+    /// Queries some candidates once, and locks the first vacant candidate, even ahead of waiters.
     async fn take_vacant(&self, candidates: Vec<usize>) -> Option<AcquiredCandidate> {
         let context = self.context();
         let index = VacancyPoll::begin(self, candidates).next_vacant().await.first().copied()?;
         let checked = self.checked(index, self.settings).ok()?;
+        // The plan of a woken client ignores the wait queue. Without queue entries, the attempt only locks.
         let plan = Plan::Woken(self.queue_node(index)?);
         let outcome = attempt(context, &checked, plan, 0, None).await;
         let acquired = outcome.of_only_attempt(context, &checked).ok()??;
@@ -135,7 +138,7 @@ impl CheckedAnyOf {
                 match self.attempt(index, true).await {
                     Ok(Some(acquired)) => return Ok(acquired),
                     Ok(None) => missed.push(index),
-                    // Without a quorum, the waits in the queues decide how long the call waits.
+                    // Without a quorum, the waits in the queues decide when the call gives up.
                     Err(_) => return Err(missed),
                 }
                 if missed.len() >= MAX_ATTEMPTS_WAITING {
@@ -147,7 +150,7 @@ impl CheckedAnyOf {
 }
 
 impl<'a> VacancyPoll<'a> {
-    /// Sends the query. The order of the candidates should be random, because an answer names a limited number of
+    /// Sends the query. The order of `candidates` should be random, because an answer names only the first vacant
     /// candidates.
     fn begin(any_of: &'a CheckedAnyOf, candidates: Vec<usize>) -> Self {
         let context = any_of.context();
@@ -203,7 +206,8 @@ impl<'a> VacancyPoll<'a> {
         Vec::new()
     }
 
-    /// Handles the answer of a node: the indices of vacant candidates in the request. Returns the vacant candidates.
+    /// Handles the answer of a node. `vacant` has indices into the candidates of the request. Returns the vacant
+    /// candidates.
     fn answered(&mut self, tag: usize, vacant: Vec<usize>) -> Vec<usize> {
         let Some(request) = self.requests.get_mut(tag) else { return Vec::new() };
         request.next_node_at = None;
@@ -215,10 +219,11 @@ impl<'a> VacancyPoll<'a> {
         found.take(MAX_ATTEMPTS_TRY_LOCK).collect()
     }
 
-    /// Queries the next node for the candidates of a request, because the node gave no answer or is late.
+    /// Queries the next node for the candidates of a request that was answered by an error or an abstention, or is
+    /// late.
     fn ask_next_node(&mut self, tag: usize) {
         let Some(request) = self.requests.get_mut(tag) else { return };
-        // If this node was late, the poll may already have queried the next node.
+        // The poll has already queried the next node, if this node was late.
         if request.next_node_at.take().is_none() {
             return;
         }
@@ -232,7 +237,7 @@ impl<'a> VacancyPoll<'a> {
             node.map(|node| (node, index))
         };
         let assigned: Vec<_> = unanswered.filter_map(next).collect();
-        // A late answer names the candidates by their indices in the request.
+        // The request keeps its candidates, because a late answer names candidates by their indices in the request.
         if let Some(request) = self.requests.get_mut(tag) {
             request.candidates = candidates;
         }

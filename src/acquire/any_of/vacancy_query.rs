@@ -1,4 +1,4 @@
-//! Queries for vacant candidates.
+//! The queries for vacant candidates, before a call attempts or waits, and after a release.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ struct NodeRequest {
 }
 
 impl CheckedAnyOf {
-    /// Sends a query for all `candidates` as one chunk to several nodes, of which the first answer counts. If
-    /// `will_wait` is true, candidates with a yield mark do not count as vacant.
+    /// Sends a query for all `candidates`, as one chunk, to several nodes. The first answer decides. If `will_wait` is
+    /// true, candidates with a yield mark or a writer mark do not count as vacant.
     pub(super) fn query_vacant(&self, candidates: Vec<usize>, nodes: usize, will_wait: bool) -> VacancyQuery {
         let request = |node| NodeRequest { node, candidates: candidates.clone(), chunks: vec![0] };
         let (responsive, silent) = self.shuffled_nodes();
@@ -49,7 +49,7 @@ impl CheckedAnyOf {
         will_wait: bool,
     ) -> VacancyQuery {
         let (mut nodes, silent) = self.shuffled_nodes();
-        // A waiting call can skip silent nodes, since its wait queues cover their answers.
+        // A waiting call skips silent nodes, because a chunk at a silent node would usually get no answer in time.
         if !will_wait || nodes.is_empty() {
             nodes.extend(silent);
         }
@@ -64,7 +64,7 @@ impl CheckedAnyOf {
         self.send_query(nodes.iter().enumerate().map(request).collect(), !will_wait)
     }
 
-    /// Returns the nodes in random order: the nodes that are not silent, and the silent nodes.
+    /// Returns two lists in random order: the nodes that are not silent, and the silent nodes.
     pub(super) fn shuffled_nodes(&self) -> (Vec<usize>, Vec<usize>) {
         let context = self.context();
         let now = context.now();
@@ -72,8 +72,8 @@ impl CheckedAnyOf {
         nodes.into_iter().partition(|node| !context.responsiveness.is_silent(*node, now))
     }
 
-    /// Queries the queue node of each candidate. The query ignores yield marks, because the queue node knows whether
-    /// clients wait.
+    /// Queries the queue node of each candidate. The query ignores marks, because the queue node has the wait queue
+    /// itself.
     pub(super) fn query_queue_nodes(&self, candidates: impl IntoIterator<Item = usize>) -> VacancyQuery {
         let mut requests: BTreeMap<usize, NodeRequest> = BTreeMap::new();
         for index in candidates {

@@ -1,4 +1,4 @@
-//! What an attempt has learned from its answers.
+//! The evidence that an attempt collects from the answers of the nodes, for its driver.
 
 use crate::{
     algorithm::{failed_attempt::Deferral, holder::holder, node_set::NodeSet, tally::Electorate},
@@ -6,7 +6,7 @@ use crate::{
     values::{NodeError, NodeReply},
 };
 
-/// What an attempt has learned from its answers: the last reply of each node, the largest counter, the deferral and the
+/// The evidence from the answers to one attempt: the last reply of each node, the largest counter, the deferral and the
 /// refused resource.
 ///
 /// # Invariants
@@ -17,7 +17,7 @@ pub(super) struct AttemptEvidence {
     replies: Vec<NodeReply>,
     /// The largest vote or counter in an answer.
     largest_counter: u64,
-    /// The deferral of the enqueue.
+    /// The deferral by the last node that has deferred an enqueue.
     deferral: Option<Deferral>,
     /// The index of the resource that the attempt is refused for.
     refused: Option<usize>,
@@ -28,7 +28,7 @@ impl AttemptEvidence {
         Self { replies: vec![NodeReply::NotAsked; nodes], largest_counter: 0, deferral: None, refused: None }
     }
 
-    /// Records the latest reply of a node, or that the reply is pending.
+    /// Records the latest reply of a node, or [`NodeReply::Pending`] after a request.
     pub(super) fn record(&mut self, node: usize, reply: NodeReply) {
         if let Some(slot) = self.replies.get_mut(node) {
             *slot = reply;

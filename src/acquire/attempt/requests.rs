@@ -1,4 +1,4 @@
-//! The requests of an attempt.
+//! The requests of an attempt, which its driver sends.
 
 use crate::{
     acquire::checked_request::CheckedRequest,
@@ -14,11 +14,12 @@ pub(super) struct AttemptRequests<'a> {
     pub(super) checked: &'a CheckedRequest,
     /// The lease id of this attempt alone.
     pub(super) lease_id: LeaseId,
-    /// A vote that is large enough, by the answers to earlier attempts; 0 without any.
+    /// A number that is larger than every counter in the answers to earlier attempts; 0 without counters. Nodes vote
+    /// above their counters and above this number.
     pub(super) hint: u64,
     /// The write lease that a downgrade turns into a read lease.
     pub(super) writer: Option<LeaseId>,
-    /// Whether the client does not wait for the resources if it is refused.
+    /// Whether the client enters no wait queue after a refusal. If so, nodes set no marks in favour of the client.
     pub(super) will_not_wait: bool,
 }
 
@@ -38,7 +39,7 @@ impl<'a> AttemptRequests<'a> {
         }
     }
 
-    /// Returns the operation that locks: a downgrade, if there is a write lease.
+    /// Returns the lock, or the downgrade of the write lease if there is a write lease.
     pub(super) fn lock_operation(&self, ignores_queue: bool) -> Operation {
         let lock = self.lock(ignores_queue);
         match self.writer.clone() {
@@ -52,13 +53,13 @@ impl<'a> AttemptRequests<'a> {
         Operation::WriteBack(WriteBack { resources, lease_id, token })
     }
 
-    /// Returns the unlock of a rollback, which wakes no waiter.
+    /// Returns the unlock of a rollback, for which the node publishes no release notice.
     pub(super) fn unlock(&self, tombstone: Tombstone) -> Operation {
         let (resources, lease_id) = (self.checked.resources.clone(), self.lease_id.clone());
         Operation::Unlock(Unlock { resources, lease_id, notify: false, tombstone, has_waiters: false })
     }
 
-    /// Returns a request that the node may answer within a node timeout.
+    /// Returns a request of one operation, with a deadline a node timeout after `now`.
     pub(super) fn request(&self, operation: Operation, now: Instant) -> Request {
         Request::one(operation, now + self.checked.settings.attempt.node_timeout)
     }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use crate::algorithm::{tally::Electorate, validity::Validity};
 
-/// The share of the node timeout after which an attempt asks the next queue node in addition to a
-/// silent queue node.
+/// The number of hedges in a node timeout.
 pub(crate) const HEDGE_SHARE: u32 = 8;
 
 /// The settings of every attempt of a lock.
@@ -19,7 +18,8 @@ pub(crate) struct AttemptConfig {
 }
 
 impl AttemptConfig {
-    /// Returns the time after which an attempt continues without a silent node.
+    /// Returns the hedge: the time after which an attempt asks the next node, or stops waiting for a node without an
+    /// answer.
     pub(crate) fn hedge(&self) -> Duration {
         self.node_timeout / HEDGE_SHARE
     }

@@ -10,8 +10,8 @@ use crate::{
     clock::Instant,
 };
 
-/// The token of an attempt, and the tally of its confirmations. A grant whose vote is the token confirms the token, and
-/// so does a write-back.
+/// The token of an attempt, and the tally of the confirmations. A node confirms the token by a grant with a vote equal
+/// to the token, or by a write-back.
 ///
 /// # Invariants
 ///
@@ -34,7 +34,7 @@ impl Confirmation {
         self.fencing.vote(node, vote);
     }
 
-    /// Fixes the token, and returns the token; `None` if no node has granted.
+    /// Fixes the token to the largest vote. Returns the token; `None` if no node has granted.
     pub(super) fn fix_token(&mut self) -> Option<u64> {
         self.fencing.fix()
     }
@@ -65,7 +65,7 @@ impl Confirmation {
         nodes
     }
 
-    /// Counts the nodes as denying whose deadline has passed.
+    /// Counts each node whose deadline has passed as denying.
     pub(super) fn expire(&mut self, now: Instant) {
         self.round.expire(now);
     }

@@ -1,4 +1,4 @@
-//! The lock round of an attempt.
+//! The lock round of an attempt: the nodes that were asked to lock, and their votes.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(crate) enum LockVote {
     Refused,
     /// A refusal in favour of waiters. The node has no key of the attempt.
     Deferred,
-    /// An error. No request of the attempt is on its way to the node.
+    /// An error or an abstention. No request of the attempt is on its way to the node.
     Error,
     /// No request of the attempt was sent to the node.
     NotSent,
@@ -34,9 +34,9 @@ pub(crate) enum LockVote {
 ///
 /// # Invariants
 ///
-/// 1. The tally counts the first answer of each node, until the node is [asked again](Self::ask_again). The list of
-///    votes has the latest vote of each node.
-/// 2. Only nodes that deny are asked again.
+/// 1. The tally counts the first answer of each node, until the node is [asked again](Self::ask_again). `votes` has the
+///    latest vote of each node.
+/// 2. Only nodes that have refused are asked again.
 #[derive(Clone, Debug)]
 pub(super) struct LockRound {
     electorate: Electorate,
@@ -77,13 +77,13 @@ impl LockRound {
         self.round.ask(nodes, now + self.node_timeout);
     }
 
-    /// Records another request to nodes that have answered.
+    /// Records a repeated request to nodes that have refused.
     pub(super) fn ask_again(&mut self, nodes: NodeSet, now: Instant) {
         self.await_answers(nodes);
         self.round.ask_again(nodes, now + self.node_timeout);
     }
 
-    /// Counts the nodes as denying whose deadline has passed.
+    /// Counts each node whose deadline has passed as denying.
     pub(super) fn expire(&mut self, now: Instant) {
         self.round.expire(now);
     }
@@ -114,7 +114,7 @@ impl LockRound {
         self.round.pending()
     }
 
-    /// Returns the nodes that could still grant, asked or not.
+    /// Returns the nodes that may still grant, whether or not they were asked.
     pub(super) fn open(&self) -> NodeSet {
         self.round.open()
     }
@@ -123,12 +123,12 @@ impl LockRound {
         self.round.granted()
     }
 
-    /// Returns the nodes that refuse, with or without waiters as the reason.
+    /// Returns the nodes that have refused, in favour of waiters or of a holder.
     pub(super) fn refusing(&self) -> NodeSet {
         self.nodes_where(|vote| matches!(vote, LockVote::Refused | LockVote::Deferred))
     }
 
-    /// Returns the nodes that refuse in favour of waiters.
+    /// Returns the nodes that have refused in favour of waiters.
     pub(super) fn deferring(&self) -> NodeSet {
         self.nodes_where(|vote| vote == LockVote::Deferred)
     }
@@ -138,7 +138,7 @@ impl LockRound {
         self.nodes_where(|vote| matches!(vote, LockVote::Granted(_) | LockVote::Refused | LockVote::Deferred))
     }
 
-    /// Whether a quorum has answered and some of the nodes that answered have refused.
+    /// Whether a quorum has answered, and some of these nodes have refused.
     pub(super) fn is_split(&self) -> bool {
         !self.refusing().is_empty() && self.electorate.is_quorum(self.answered())
     }

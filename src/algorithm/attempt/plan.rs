@@ -1,4 +1,4 @@
-//! The order in which an attempt asks the nodes.
+//! The order in which an attempt asks the nodes. The waiter schedule, and callers without a schedule, choose the plan.
 
 use crate::{
     clock::Instant,
@@ -6,13 +6,16 @@ use crate::{
 };
 
 /// The order in which an attempt asks the nodes.
+///
+/// A client that asks a node *for the turn* locks there if no waiter is ahead in the wait queue of that node. Otherwise
+/// the node defers the client, which enters the wait queue if it has subscribed to its wake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
-    /// All nodes at once, for a newcomer that knows of no waiters. This takes one round trip if the resource is free.
-    /// The field is the queue node.
+    /// All nodes at once, for a newcomer, if no answer has reported waiters. The attempt takes one round trip if the
+    /// resource is free. The field is the queue node.
     AllAtOnce(usize),
-    /// All nodes at once, as a newcomer, after an attempt without a quorum. The field is the queue node. A refusal of
-    /// the queue node alone does not decide the attempt, because the call has to learn whether a quorum answers.
+    /// All nodes at once, as a newcomer, after an attempt without a quorum. The field is the queue node. A refusal by
+    /// the queue node alone does not decide the attempt, because the call has to find out whether a quorum answers.
     AllAtOnceForQuorum(usize),
     /// These nodes one after the other until a node grants, then all other nodes at once. Until the first grant, each
     /// node is asked for the turn, because it may be the queue node.
@@ -34,7 +37,7 @@ impl Plan {
         }
     }
 
-    /// Returns the end of the attempt that the plan sets. The settings also limit the attempt.
+    /// Returns the end of the attempt that the plan sets, in addition to the ends by the settings.
     pub(super) fn too_late_from(&self) -> Option<Instant> {
         let until = if let Self::Downgrade(until) = self { Some(*until) } else { None };
         mutation::altered(Mutation::DowngradeTooLate, until, |_| None)
@@ -53,7 +56,7 @@ impl Plan {
         self.queue_node_of_newcomer().is_some()
     }
 
-    /// Whether a refusal is valid only with the answers of a quorum.
+    /// Whether the attempt counts as refused only if a quorum has answered.
     pub(super) fn needs_quorum_to_refuse(&self) -> bool {
         matches!(self, Self::AllAtOnceForQuorum(_))
     }

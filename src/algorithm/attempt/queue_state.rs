@@ -1,8 +1,8 @@
-//! The wait queue, according to the answers to an attempt.
+//! The state of the wait queue, according to the answers to an attempt.
 
 use crate::clock::Instant;
 
-/// The wait queue of the resource, according to the answers to one attempt.
+/// The state of the wait queue of the resource, according to the answers to one attempt.
 ///
 /// # Invariants
 ///
@@ -14,7 +14,7 @@ pub(super) struct QueueState {
     pub(super) is_passed: bool,
     /// Whether the queue node has deferred this newcomer in favour of waiters.
     pub(super) must_yield: bool,
-    /// Whether the attempt was refused for a resource for which the attempt does not have the turn.
+    /// Whether a node has refused the attempt for a resource for which the attempt does not have the turn.
     pub(super) is_refused_elsewhere: bool,
     /// The time at which the next queue node is asked, if the last queue node has not answered.
     pub(super) hedge_at: Instant,

@@ -1,24 +1,24 @@
-//! The repeated requests of an attempt to nodes that refuse.
+//! The repeated requests of an attempt to nodes that have refused.
 
 use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// The share of a hedge that is the shortest pause between two requests to a node that refuses.
+/// The number of shortest pauses, between two requests to a node that has refused, in a hedge.
 const SHORTEST_PAUSE_SHARE: u32 = 64;
 
-/// The repeated requests of an attempt that has its turn, to nodes that refuse.
+/// The repeated requests of an attempt that has passed the wait queue, to nodes that have refused.
 ///
 /// # Invariants
 ///
 /// 1. If the attempt cannot win without the refusing nodes, the first retry follows at once. Every other pause is half
-///    of the time that the attempt has lasted, but at least the shortest pause. Therefore pauses grow.
+///    of the time that the attempt has lasted, but at least the shortest pause. Therefore the pauses grow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Retries {
     count: u32,
     /// The time of the next retry, while the attempt waits for that time.
     at: Option<Instant>,
-    /// Whether a quorum names the same other lease.
+    /// Whether a quorum names the same other lease, by the latest answers.
     pub(super) is_held: bool,
 }
 
@@ -28,8 +28,8 @@ impl Retries {
         self.is_held && self.count > 0
     }
 
-    /// Returns the time of the next retry. `elapsed` is the time that the attempt has lasted. `is_lost` is true if the
-    /// attempt cannot win without the refusing nodes.
+    /// Returns the time of the next retry. `elapsed` is the present duration of the attempt. `is_lost` is true if the
+    /// attempt cannot win without the nodes that have refused.
     pub(super) fn next_at(
         &mut self,
         now: Instant,
@@ -49,8 +49,8 @@ impl Retries {
         self.count += 1;
     }
 
-    /// Forgets the time of the next retry, because nodes are asked again now.
-    pub(super) fn forget_time(&mut self) {
+    /// Clears the time of the next retry, when nodes are asked again.
+    pub(super) fn clear_time(&mut self) {
         self.at = None;
     }
 }

@@ -1,11 +1,11 @@
-//! The time for silent nodes while votes are split.
+//! The time for which an attempt waits for more votes while votes are split.
 
 use std::time::Duration;
 
 use super::AttemptConfig;
 
-/// The time for which an attempt waits for silent nodes while votes are split, that is, if a quorum
-/// has answered and some of its nodes have refused.
+/// The time for which an attempt waits for nodes without an answer while votes are split, that is, when a quorum has
+/// answered and some nodes have refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SplitPatience {
     /// A hedge, because another attempt follows.

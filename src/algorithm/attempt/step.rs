@@ -1,34 +1,33 @@
-//! The decisions of an attempt.
+//! The decisions of an attempt, which its driver carries out.
 
 use crate::{algorithm::node_set::NodeSet, clock::Instant, values::FencingToken};
 
 /// The next decision of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptStep {
-    /// Sends the lock to these nodes. `ignores_queue`: the attempt has passed the wait queue, so no queue or yield mark
-    /// refuses the lock.
+    /// A lock, to send to these nodes. If `ignores_queue` is true, neither waiters nor a yield mark refuse the lock.
     Lock { nodes: NodeSet, ignores_queue: bool },
-    /// Asks this node for a turn to lock.
+    /// A request for the turn, to send to this node.
     Enqueue(usize),
-    /// Sends the write-back to these nodes.
+    /// A write-back of the token, to send to these nodes.
     WriteBack { token: u64, nodes: NodeSet },
-    /// Waits for an answer, at most until this instant.
+    /// A wait for the next answer, at most until this instant.
     Wait(Instant),
-    /// Rolls the attempt back now. Further steps follow, until the reason of the failure is known.
+    /// The rollback, to send now. Further steps follow, until the reason of the failure is known.
     RollBack,
-    /// A quorum holds the resource and has confirmed the token.
+    /// The end of a won attempt: a quorum has granted, and a quorum has confirmed the token.
     Acquired { token: FencingToken },
-    /// The attempt has no quorum, for this reason, and was rolled back.
+    /// The end of an attempt that failed for this reason, after the rollback.
     Failed(FailureReason),
 }
 
 /// The reason of a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureReason {
-    /// A quorum answered, and another client has votes or its turn.
+    /// A refusal, with the answers of a quorum; or a refusal by the queue node that decides the attempt.
     Contended,
-    /// Fewer nodes than a quorum answered.
+    /// Too few answers: fewer nodes than a quorum have granted or refused, or have confirmed the token.
     NoQuorum,
-    /// The votes came after the end of the validity.
+    /// The end of the validity before the attempt was won.
     Expired,
 }

@@ -1,4 +1,4 @@
-//! Attempts. Each test is one history of votes, times and steps.
+//! Tests of attempts. Each test is one history of votes, times and steps.
 
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ fn an_even_split_fails_at_once() {
 }
 
 #[test]
-fn a_silent_node_gets_a_rollback_and_a_node_without_a_request_does_not() {
+fn a_rollback_covers_nodes_without_an_answer_and_omits_nodes_without_a_request() {
     let mut attempt = attempt(3, Plan::AllAtOnce(0));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::NotSent);
@@ -164,11 +164,15 @@ fn no_vote_wins_after_the_rollback() {
 }
 
 #[test]
-fn the_queue_node_gets_an_enqueue_and_other_nodes_get_locks() {
+fn queue_nodes_are_asked_for_the_turn_until_a_grant_and_other_nodes_are_locked() {
     let mut attempt = attempt(5, Plan::QueueNodeFirst(vec![3, 1, 0, 2, 4]));
     assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(3));
     assert_eq!(attempt.step(at(0)), AttemptStep::Wait(at(125)));
-    assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(1), "the next node replaces a silent queue node");
+    assert_eq!(
+        attempt.step(at(125)),
+        AttemptStep::Enqueue(1),
+        "the queue node has not answered within a hedge"
+    );
     attempt.on_lock(1, LockVote::Granted(7));
     assert_eq!(attempt.step(at(126)), AttemptStep::Lock { nodes: nodes(&[0, 2, 4]), ignores_queue: true });
     attempt.on_lock(0, LockVote::Granted(7));
@@ -186,7 +190,7 @@ fn a_refusal_by_the_queue_node_ends_an_attempt_that_asks_the_queue_node_first() 
 }
 
 #[test]
-fn a_woken_waiter_sends_an_enqueue_to_the_waking_node_and_locks_to_all_other_nodes() {
+fn a_woken_waiter_asks_the_waking_node_for_the_turn_and_locks_elsewhere() {
     let mut attempt = attempt(5, Plan::Woken(3));
     assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(3));
     assert_eq!(attempt.step(at(0)), AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), ignores_queue: true });
@@ -261,7 +265,7 @@ fn a_refused_newcomer_waits_for_the_queue_node_for_a_hedge() {
     assert_eq!(
         attempt.step(at(2)),
         AttemptStep::Lock { nodes: refused, ignores_queue: true },
-        "the grant of the queue node is a turn"
+        "the grant of the queue node is the turn"
     );
 }
 
@@ -315,7 +319,7 @@ fn a_client_at_its_turn_asks_refusing_nodes_again_until_a_hedge_is_over() {
 }
 
 #[test]
-fn an_attempt_asks_only_once_more_if_a_quorum_names_another_lease() {
+fn refusing_nodes_are_asked_again_only_once_if_a_quorum_names_another_lease() {
     let mut attempt = attempt(5, Plan::Woken(3));
     attempt.step(at(0));
     attempt.step(at(0));
@@ -330,8 +334,7 @@ fn an_attempt_asks_only_once_more_if_a_quorum_names_another_lease() {
     }
 }
 
-/// Returns an attempt at five nodes, of which two have granted, two have refused, and one is
-/// silent.
+/// Returns an attempt at five nodes, of which two have granted, two have refused, and one has not answered.
 fn split(plan: Plan, patience: SplitPatience) -> Attempt {
     let mut attempt = attempt(5, plan);
     attempt.split_patience = patience;
@@ -357,7 +360,7 @@ fn a_split_vote_fails_after_a_hedge_or_a_node_timeout() {
 }
 
 #[test]
-fn votes_of_less_than_a_quorum_are_not_split() {
+fn votes_of_fewer_nodes_than_a_quorum_are_not_split() {
     let mut attempt = attempt(5, Plan::AllAtOnce(4));
     attempt.step(at(0));
     attempt.on_lock(0, LockVote::Granted(7));
@@ -366,9 +369,9 @@ fn votes_of_less_than_a_quorum_are_not_split() {
 }
 
 #[test]
-fn a_client_at_its_turn_asks_again_without_waiting_for_a_silent_node() {
+fn a_client_at_its_turn_asks_again_before_the_last_answer() {
     let mut attempt = split(Plan::Woken(3), SplitPatience::Hedge);
-    let AttemptStep::Wait(retry) = attempt.step(at(1)) else { panic!("the silent node may answer") };
+    let AttemptStep::Wait(retry) = attempt.step(at(1)) else { panic!("the last node may still answer") };
     assert!(retry < at(5), "{retry:?}");
     assert_eq!(attempt.step(retry), AttemptStep::Lock { nodes: nodes(&[1, 2]), ignores_queue: true });
     attempt.on_lock(1, LockVote::Granted(7));
@@ -376,7 +379,7 @@ fn a_client_at_its_turn_asks_again_without_waiting_for_a_silent_node() {
 }
 
 #[test]
-fn the_hedge_for_repeated_requests_starts_at_the_grant_of_the_queue_node() {
+fn the_hedge_for_repeated_requests_starts_at_the_request_to_the_last_queue_node() {
     let mut attempt = attempt(5, Plan::QueueNodeFirst(vec![4, 3, 0, 1, 2]));
     assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(4));
     assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(3));
@@ -405,15 +408,15 @@ fn deferring_nodes_are_asked_again_if_the_queue_node_has_no_waiters() {
     assert_eq!(attempt.step(at(2)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
-/// Returns an attempt at five nodes that all nodes but the queue node have deferred.
-fn deferred_by_all_but(plan: Plan, queue_node: LockVote) -> Attempt {
+/// Returns an attempt at five nodes. All nodes except the queue node, node 3, have deferred the attempt.
+fn deferred_by_all_but_queue_node(plan: Plan, queue_node_vote: LockVote) -> Attempt {
     let mut attempt = attempt(5, plan);
     attempt.step(at(0));
     for node in [0, 1, 2, 4] {
         attempt.on_lock(node, LockVote::Deferred);
     }
-    if queue_node != LockVote::NoAnswer {
-        attempt.on_lock(3, queue_node);
+    if queue_node_vote != LockVote::NoAnswer {
+        attempt.on_lock(3, queue_node_vote);
     }
     attempt
 }
@@ -421,16 +424,16 @@ fn deferred_by_all_but(plan: Plan, queue_node: LockVote) -> Attempt {
 #[test]
 fn deferring_nodes_are_asked_again_if_the_queue_node_cannot_answer() {
     let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2, 4]), ignores_queue: true };
-    for queue_node in [LockVote::NotSent, LockVote::Error] {
-        assert_eq!(deferred_by_all_but(Plan::AllAtOnce(3), queue_node).step(at(1)), again);
+    for vote in [LockVote::NotSent, LockVote::Error] {
+        assert_eq!(deferred_by_all_but_queue_node(Plan::AllAtOnce(3), vote).step(at(1)), again);
     }
-    let mut silent = deferred_by_all_but(Plan::AllAtOnce(3), LockVote::NoAnswer);
+    let mut silent = deferred_by_all_but_queue_node(Plan::AllAtOnce(3), LockVote::NoAnswer);
     assert_eq!(silent.step(at(1)), AttemptStep::Wait(at(125)));
     assert_eq!(silent.step(at(125)), again);
 }
 
 #[test]
-fn after_an_attempt_without_a_quorum_the_word_of_the_queue_node_alone_decides_no_refusal() {
+fn a_plan_for_a_quorum_is_refused_only_with_the_answers_of_a_quorum() {
     for (plan, expected) in [
         (Plan::AllAtOnce(3), AttemptStep::Failed(FailureReason::Contended)),
         (Plan::AllAtOnceForQuorum(3), AttemptStep::Wait(at(1000))),

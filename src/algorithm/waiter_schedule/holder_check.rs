@@ -1,4 +1,4 @@
-//! The check whether a quorum agrees with the holder that the queue node names.
+//! The holder check, as a part of the waiter schedule: whether a quorum names the same holder as the queue node.
 
 use crate::{
     algorithm::{
@@ -12,15 +12,16 @@ use crate::{
 
 /// Evidence that the queue node keeps an orphaned key: a key of a lease that no quorum can have.
 ///
-/// A check inspects all nodes. A check is wanted if an unprompted attempt is refused for the same lease as the attempt
-/// before, and no quorum has named that lease. After two checks without a quorum for the lease, the key counts as
-/// orphaned, and the waiter uses the next queue node until a release.
+/// A check inspects all nodes. A check is wanted if the queue node has named the same lease in the last two attempts,
+/// no quorum has named that lease, and the last attempt was unprompted or the last check was inconclusive. If two
+/// checks find that no lease can have a quorum, and a node names the same lease in both, the key at that node counts as
+/// orphaned. The waiter then uses the next queue node, until a release at the node with the key.
 #[derive(Clone, Debug)]
 pub(super) struct HolderCheck {
     orphaned: OrphanedKeys,
     /// Whether the last attempt was a fallback poll, or followed a release without a wake.
     is_unprompted: bool,
-    /// Whether the last check found no possible quorum for any lease.
+    /// Whether no lease could have a quorum, according to the last check.
     is_inconclusive: bool,
     /// The lease that a queue node named last.
     named: Option<LeaseId>,
@@ -51,7 +52,7 @@ impl HolderCheck {
         is_suspect && self.is_named_again && self.confirmed != self.named
     }
 
-    /// Handles the result of a check. Returns whether the result was conclusive.
+    /// Handles the result of a check. Returns whether the result was conclusive: some lease may have a quorum.
     pub(super) fn finish(
         &mut self,
         votes: &[NodeReply],
@@ -68,7 +69,7 @@ impl HolderCheck {
         !self.is_inconclusive
     }
 
-    /// Removes the lease that the queue node named, and returns this lease.
+    /// Removes and returns the lease that the queue node named.
     pub(super) fn take_named(&mut self) -> Option<LeaseId> {
         self.is_named_again = false;
         self.named.take()
@@ -80,7 +81,7 @@ impl HolderCheck {
         self.named = named;
     }
 
-    /// Handles a release at a node. A key that the node has from now on is a new key.
+    /// Handles a release at a node. If the node has a key from then on, the key is new.
     pub(super) fn released(&mut self, node: usize) {
         self.orphaned.released(node);
     }

@@ -1,4 +1,4 @@
-//! The pauses of a waiter while the queue node does not know the present lease.
+//! The pauses of a waiter at a stale queue node, as a part of the waiter schedule.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::{
 
 /// The pauses of a waiter whose queue node granted although a quorum names another lease.
 ///
-/// The queue node has no key of that lease, considers the resource free, and wakes a waiter at every request. During a
-/// pause, the waiter only keeps its queue entry alive, and follows no wake.
+/// The queue node has no key of that lease, so the resource is free there, and every request at the node wakes a
+/// waiter. During a pause, the waiter only keeps its queue entry alive, and follows no wake.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StaleQueueNode {
     enqueue_only_until: Option<Instant>,
@@ -24,9 +24,8 @@ impl StaleQueueNode {
         Self { enqueue_only_until: None, ignores_wakes_until: now, futile_grants: 0 }
     }
 
-    /// Handles a futile grant. Returns the end of the pause, which is no later than `latest`. The first pause is short
-    /// and each later pause is twice as long, because the unlock of the other lease may be on its way, and may wake no
-    /// waiter.
+    /// Handles a futile grant. Returns the end of the pause, which is no later than `latest`. The first pause is short,
+    /// because the unlock of the other lease may be on its way, and may wake no waiter. Later pauses double.
     pub(super) fn grant_was_futile(
         &mut self,
         took: Duration,
@@ -54,7 +53,7 @@ impl StaleQueueNode {
         self.enqueue_only_until.is_some()
     }
 
-    /// Returns the remaining pause.
+    /// Returns the rest of the pause; `None` if the next attempt may lock.
     pub(super) fn remaining(&self, now: Instant) -> Option<Duration> {
         self.enqueue_only_until.map(|until| until.saturating_duration_since(now))
     }

@@ -1,4 +1,4 @@
-//! The waiter schedule. Each test is one history of events.
+//! Tests of the waiter schedule. Each test is one history of events.
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -35,7 +35,8 @@ fn lease_id(name: &str) -> LeaseId {
     LeaseId::from_wire(name.as_bytes())
 }
 
-/// Parses replies, one word per node: the name of another lease, `-` for a grant, `?` for no answer.
+/// Parses the replies of the nodes, one word for each node: the name of another lease, `-` for a grant, `?` for no
+/// answer.
 fn votes(nodes: &str) -> Vec<NodeReply> {
     let vote_of = |word: &str| match word {
         "-" => NodeReply::Done,
@@ -48,7 +49,7 @@ fn votes(nodes: &str) -> Vec<NodeReply> {
     nodes.split(' ').map(vote_of).collect()
 }
 
-/// Returns a deferral of the first waiter in the queue by this node, for `patience` milliseconds.
+/// Returns the deferral of the first waiter by this node. The patience, and the ttl of the holder, are in milliseconds.
 fn deferral(node: usize, holder: Option<&str>, patience: u64) -> Deferral {
     let patience = Duration::from_millis(patience);
     let holder = holder.map(|holder| (Some(lease_id(holder)), patience));
@@ -79,7 +80,7 @@ fn defer(schedule: &mut WaiterSchedule, deferral: &Deferral, now: u64) {
     fail_attempt(schedule, FailureReason::Contended, &votes("? ? ? ? ?"), Some(deferral), now);
 }
 
-fn queued(order: &[usize]) -> Plan {
+fn queue_node_first(order: &[usize]) -> Plan {
     Plan::QueueNodeFirst(order.to_vec())
 }
 
@@ -87,12 +88,12 @@ fn queued(order: &[usize]) -> Plan {
 fn a_wake_leads_to_an_attempt_at_all_nodes_at_once() {
     let mut schedule = schedule();
     defer(&mut schedule, &deferral(4, Some("other"), 30_000), 0);
-    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(500), plan: queued(&ORDER) });
+    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(500), plan: queue_node_first(&ORDER) });
     schedule.woken(4, at(100));
     assert_eq!(schedule.next_attempt(), NextAttempt { at: at(0), plan: Plan::Woken(4) });
 }
 
-/// Each attempt takes 10 s, as if the process was suspended meanwhile.
+/// Each attempt takes 10 s, as if the process was suspended during the attempt.
 #[test]
 fn the_delay_after_split_votes_is_at_most_a_poll() {
     let mut schedule = schedule();
@@ -109,7 +110,7 @@ fn the_delay_after_split_votes_is_at_most_a_poll() {
     }
 }
 
-/// Any attempt may take an hour, as with a process that is suspended meanwhile, and any event may follow.
+/// Any attempt may take an hour, as if the process was suspended during the attempt, and any event may follow.
 #[test]
 fn no_history_delays_the_next_attempt_beyond_the_longest_poll() {
     const HOUR: Duration = Duration::from_secs(3600);
@@ -149,16 +150,16 @@ fn no_history_delays_the_next_attempt_beyond_the_longest_poll() {
 }
 
 #[test]
-fn a_wake_from_another_node_leads_to_a_queued_attempt() {
+fn a_wake_by_a_node_without_a_queue_entry_does_not_count_as_the_turn() {
     let mut schedule = schedule();
     defer(&mut schedule, &deferral(4, Some("other"), 30_000), 0);
     schedule.woken(2, at(100));
-    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(100), plan: queued(&ORDER) });
+    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(100), plan: queue_node_first(&ORDER) });
     let mut newcomer = Deferral { is_queued: false, ..deferral(4, Some("other"), 30_000) };
     defer(&mut schedule, &newcomer, 100);
     newcomer.is_queued = true;
     schedule.woken(4, at(200));
-    assert_eq!(schedule.next_attempt().plan, queued(&ORDER));
+    assert_eq!(schedule.next_attempt().plan, queue_node_first(&ORDER));
 }
 
 #[test]
@@ -195,25 +196,24 @@ fn the_entry_ttl_is_two_polls_and_at_most_the_longest_ttl() {
 }
 
 #[test]
-fn a_lost_connection_to_the_queue_node_leads_to_an_attempt_and_to_another_node_does_not() {
+fn only_the_loss_of_the_connection_to_the_queue_node_leads_to_an_attempt() {
     let mut schedule = schedule();
     defer(&mut schedule, &deferral(4, Some("other"), 30_000), 0);
     schedule.interrupted(2, at(10));
     assert_eq!(schedule.next_attempt().at, at(500));
     schedule.interrupted(4, at(20));
-    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(20), plan: queued(&ORDER) });
+    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(20), plan: queue_node_first(&ORDER) });
     schedule.woken(4, at(20));
-    assert_eq!(schedule.next_attempt().plan, queued(&ORDER), "the entry may be gone");
+    assert_eq!(schedule.next_attempt().plan, queue_node_first(&ORDER), "the entry may be gone");
 }
 
 #[test]
 fn split_votes_are_retried_at_once_and_then_after_growing_delays() {
     let mut schedule = schedule();
-    let mut at_once = votes("other other - - -");
-    at_once[2] = NodeReply::Failed(NodeError::TimedOut);
+    let split = votes("other other ? - -");
     let mut last = Duration::ZERO;
     for round in 0..6 {
-        fail_attempt(&mut schedule, FailureReason::Contended, &at_once, None, 0);
+        fail_attempt(&mut schedule, FailureReason::Contended, &split, None, 0);
         let delay = schedule.next_attempt().at.saturating_duration_since(at(0));
         assert!(if round == 0 { delay.is_zero() } else { delay > last }, "{round}: {delay:?}");
         last = delay;
@@ -221,7 +221,7 @@ fn split_votes_are_retried_at_once_and_then_after_growing_delays() {
 }
 
 #[test]
-fn failures_keep_the_floor() {
+fn a_missed_notice_does_not_shorten_the_delays_without_a_quorum() {
     let mut schedule = schedule();
     for least in [5, 10, 20, 40] {
         fail_attempt(&mut schedule, FailureReason::NoQuorum, &votes("? ? ? ? ?"), None, 0);
@@ -257,13 +257,13 @@ fn a_node_with_an_orphaned_key_is_skipped_after_two_holder_checks() {
     defer(&mut schedule, &deferral, 0);
     defer(&mut schedule, &deferral, 500);
     schedule.holder_checked(&votes("- - - - gone"), &[], ROUND_TRIP, at(500));
-    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(505), plan: queued(&ORDER) });
+    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(505), plan: queue_node_first(&ORDER) });
     defer(&mut schedule, &deferral, 505);
     assert!(schedule.wants_holder_check(), "the first check was inconclusive");
     schedule.holder_checked(&votes("- - - - gone"), &[], ROUND_TRIP, at(505));
-    assert_eq!(schedule.next_attempt().plan, queued(&[2, 0, 1, 3]));
+    assert_eq!(schedule.next_attempt().plan, queue_node_first(&[2, 0, 1, 3]));
     schedule.may_have_missed(4, at(600));
-    assert_eq!(schedule.next_attempt().plan, queued(&ORDER), "the key may be new");
+    assert_eq!(schedule.next_attempt().plan, queue_node_first(&ORDER), "the key may be new");
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_holder_that_was_checked_during_its_attempt_is_confirmed_by_the_next_check()
     schedule.holder_checked(&votes("- - - - holder"), &[], ROUND_TRIP, at(500));
     defer(&mut schedule, &deferral, 505);
     schedule.holder_checked(&votes("holder holder ? holder holder"), &[], ROUND_TRIP, at(505));
-    assert_eq!(schedule.next_attempt().plan, queued(&ORDER));
+    assert_eq!(schedule.next_attempt().plan, queue_node_first(&ORDER));
     assert!(!schedule.wants_holder_check());
 }
 
@@ -283,10 +283,10 @@ fn a_holder_that_was_checked_during_its_attempt_is_confirmed_by_the_next_check()
 fn a_futile_grant_of_the_queue_node_causes_a_pause_that_only_enqueues() {
     let mut schedule = schedule();
     fail_attempt(&mut schedule, FailureReason::Contended, &votes("holder holder holder ? -"), None, 0);
-    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(0), plan: queued(&ORDER) });
+    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(0), plan: queue_node_first(&ORDER) });
     schedule.attempt_begins(at(0));
-    assert!(schedule.enqueues_only(), "the pause after a futile grant has not begun");
-    let deferral_without_holder = Deferral { holder: None, ..deferral(4, None, 10_000) };
+    assert!(schedule.enqueues_only());
+    let deferral_without_holder = deferral(4, None, 10_000);
     let failed = failed(FailureReason::Contended, &votes("? ? ? ? ?"), Some(&deferral_without_holder));
     schedule.attempt_failed(&failed, at(1), 0.5);
     assert!(
@@ -302,7 +302,7 @@ fn a_futile_grant_of_the_queue_node_causes_a_pause_that_only_enqueues() {
 fn a_wake_ends_the_pause_after_a_futile_grant() {
     let mut schedule = schedule();
     fail_attempt(&mut schedule, FailureReason::Contended, &votes("holder holder holder ? -"), None, 0);
-    defer(&mut schedule, &Deferral { holder: None, ..deferral(4, None, 10_000) }, 1);
+    defer(&mut schedule, &deferral(4, None, 10_000), 1);
     schedule.woken(4, at(2));
     assert_eq!(schedule.next_attempt(), NextAttempt { at: at(1), plan: Plan::Woken(4) });
     schedule.attempt_begins(at(2));
@@ -315,7 +315,7 @@ fn pauses_after_repeated_futile_grants_grow() {
     let (mut now, mut last) = (0, 0);
     for _ in 0..5 {
         fail_attempt(&mut schedule, FailureReason::Contended, &votes("holder holder holder ? -"), None, now);
-        defer(&mut schedule, &Deferral { holder: None, ..deferral(4, None, 10_000) }, now);
+        defer(&mut schedule, &deferral(4, None, 10_000), now);
         schedule.woken(4, at(now));
         let pause = schedule.next_attempt().at.saturating_duration_since(at(now)).as_millis();
         assert!(pause > last, "{pause}");
@@ -324,8 +324,8 @@ fn pauses_after_repeated_futile_grants_grow() {
 }
 
 #[test]
-fn a_release_wakes_the_first_waiter_and_the_second_a_hand_over_later() {
-    for (rank, plan, after) in [(0, Plan::Woken(4), 0), (1, queued(&ORDER), 200)] {
+fn after_a_release_the_second_waiter_attempts_a_hand_over_later_than_the_first() {
+    for (rank, plan, after) in [(0, Plan::Woken(4), 0), (1, queue_node_first(&ORDER), 200)] {
         let mut schedule = schedule();
         defer(&mut schedule, &Deferral { rank, ..deferral(4, Some("other"), 30_000) }, 0);
         assert!(schedule.listens_for_releases());
@@ -344,7 +344,7 @@ fn a_release_at_another_node_leads_to_an_attempt_if_no_wake_follows() {
     let mut schedule = schedule();
     defer(&mut schedule, &deferral(4, Some("other"), 30_000), 0);
     schedule.released(2, at(100));
-    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(200), plan: queued(&ORDER) });
+    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(200), plan: queue_node_first(&ORDER) });
     schedule.woken(4, at(110));
     assert_eq!(schedule.next_attempt().plan, Plan::Woken(4));
 }
@@ -370,15 +370,14 @@ fn a_waiter_with_a_head_notice_listens_for_releases() {
     assert!(schedule.listens_for_releases());
     schedule.acquired(at(1));
     assert!(!schedule.listens_for_releases());
-    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(1), plan: queued(&ORDER) });
+    assert_eq!(schedule.next_attempt(), NextAttempt { at: at(1), plan: queue_node_first(&ORDER) });
 }
 
-/// The first waiter is a writer that waits for readers, so the resource is free for the second, a reader.
+/// The first waiter is a writer that waits for readers, so the resource is free only for the second waiter, a reader.
 #[test]
-fn the_second_waiter_asks_rarely_behind_a_first_that_does_not_take_a_free_resource() {
+fn the_second_waiter_attempts_rarely_while_the_first_leaves_the_resource_free() {
     let mut schedule = schedule();
     let behind = Deferral { rank: 1, ..deferral(4, None, 10_000) };
-    let behind = Deferral { holder: None, ..behind };
     let mut now = 0;
     for expected in [100, 200, 400, 800, 800, 800] {
         fail_attempt(&mut schedule, FailureReason::Contended, &votes("? ? ? ? ?"), Some(&behind), now);
@@ -389,5 +388,5 @@ fn the_second_waiter_asks_rarely_behind_a_first_that_does_not_take_a_free_resour
     }
     schedule.woken(4, at(now));
     defer(&mut schedule, &behind, now);
-    assert_eq!(schedule.next_attempt().at, at(now + 100), "after a wake, another waiter may be ahead");
+    assert_eq!(schedule.next_attempt().at, at(now + 100), "a wake resets the delay");
 }
