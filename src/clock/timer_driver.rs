@@ -11,8 +11,8 @@ use std::{
 use crate::clock::timerfd::Timerfd;
 use crate::clock::{Instant, boot_time::boot_time, timers::TimerSet};
 
-/// The longest sleep of the thread. The sleep does not count suspended time, so after a suspend, the thread may be late by
-/// this time.
+/// The longest sleep of the thread. The sleep does not count suspended time, so after a suspend, the thread may be late
+/// by this time.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// The source of wake-ups that fires the timers when the earliest is due.

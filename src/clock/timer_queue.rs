@@ -45,8 +45,8 @@ impl TimerQueue {
     /// Handles a fire of the driver: removes all timers that are due, and records that no deadline is set. Returns the
     /// wakers, earliest deadline first.
     ///
-    /// The driver may fire before its deadline, because a new thread reads the timers at once. Even then, the driver counts
-    /// as not set. Otherwise no timer would fire if the earliest timer were removed and a later one inserted.
+    /// The driver may fire before its deadline, because a new thread reads the timers at once. Even then, the driver
+    /// counts as not set. Otherwise no timer would fire if the earliest timer were removed and a later one inserted.
     #[must_use = "wake them after the mutex is released"]
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Waker> {
         self.armed = None;

@@ -55,8 +55,8 @@ impl Timerfd {
 
 /// The task that wakes timers when the timerfd fires.
 ///
-/// The drop of the last handle on the timers fires the timerfd, and the task ends. If the task ends earlier, because its
-/// runtime ends or cannot watch the timerfd, the drop of the task reports the end to the timers.
+/// The drop of the last handle on the timers fires the timerfd, and the task ends. If the task ends earlier, because
+/// its runtime ends or cannot watch the timerfd, the drop of the task reports the end to the timers.
 #[derive(Debug)]
 pub(super) struct TimerfdTask {
     timers: Weak<TimerSet>,

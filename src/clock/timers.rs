@@ -16,8 +16,8 @@ use crate::{
 
 /// The timers of one clock, and the driver that is set for the earliest of them.
 ///
-/// The handles of the clock and each [`Sleep`] share the timers. The task or thread of the driver has a weak reference, and
-/// ends when the timers are dropped.
+/// The handles of the clock and each [`Sleep`] share the timers. The task or thread of the driver has a weak reference,
+/// and ends when the timers are dropped.
 ///
 /// ```text
 ///  Sleep::poll ──► TimerQueue::insert ──► arm ──► TimerDriver::set
@@ -56,8 +56,8 @@ impl TimerSet {
         Sleep { timers: Arc::clone(self), deadline, id, is_queued: false }
     }
 
-    /// Wakes the sleeps that are due, and returns the next deadline. The driver calls this function. Additional calls are
-    /// harmless.
+    /// Wakes the sleeps that are due, and returns the next deadline. The driver calls this function. Additional calls
+    /// are harmless.
     pub(super) fn fire(self: &Arc<Self>) -> Option<Instant> {
         let mut state = lock(&self.state);
         let mut wakers = state.timer_queue.take_due(boot_time());
@@ -70,11 +70,11 @@ impl TimerSet {
         next
     }
 
-    /// Handles the end of the timerfd task: wakes all sleeps. If a sleep is polled again, its timer is inserted again, and
-    /// a thread drives the timers.
+    /// Handles the end of the timerfd task: wakes all sleeps. If a sleep is polled again, its timer is inserted again,
+    /// and a thread drives the timers.
     ///
-    /// This function starts no thread, because most sleeps belong to tasks of the runtime that has ended, and are not polled
-    /// again.
+    /// This function starts no thread, because most sleeps belong to tasks of the runtime that has ended, and are not
+    /// polled again.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     pub(super) fn on_timerfd_task_ended(&self) {
         let mut state = lock(&self.state);
@@ -102,11 +102,11 @@ impl TimerSet {
         }
     }
 
-    /// Sets the driver if necessary, and starts a thread if the driver does not work. Returns `false` if no thread can be
-    /// started.
+    /// Sets the driver if necessary, and starts a thread if the driver does not work. Returns `false` if no thread can
+    /// be started.
     ///
-    /// The caller keeps the mutex locked. Otherwise two deadlines could reach the driver in the wrong order, and the driver
-    /// would be set for the later deadline.
+    /// The caller keeps the mutex locked. Otherwise two deadlines could reach the driver in the wrong order, and the
+    /// driver would be set for the later deadline.
     fn arm(self: &Arc<Self>, state: &mut TimersState) -> bool {
         let Some(deadline) = state.timer_queue.arm() else {
             return true;

@@ -6,7 +6,8 @@ use futures::future::{self, BoxFuture, FutureExt};
 
 use crate::clock::{Clock, Instant};
 
-/// The time of day at which virtual time begins. The date is in 2023, so that fencing tokens are as large as real tokens.
+/// The time of day at which virtual time begins. The date is in 2023, so that fencing tokens are as large as real
+/// tokens.
 pub(crate) const VIRTUAL_EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
 /// Tokio's own clock, which is virtual if a test has paused it.

@@ -27,8 +27,8 @@ pub(crate) struct CheckedLock {
     pub(crate) attempt: AttemptConfig,
     pub(crate) hold_at_most: Option<Duration>,
     pub(crate) quorum_timeout: Duration,
-    /// Whether the program has set the quorum timeout. If not, a call also waits for nodes that have reported the end of
-    /// their quarantine.
+    /// Whether the program has set the quorum timeout. If not, a call also waits for nodes that have reported the end
+    /// of their quarantine.
     pub(crate) is_quorum_timeout_set: bool,
     pub(crate) pacing: Pacing,
     /// The time after which a node deletes the queue entry of a waiter, counted from the last request of the waiter.
@@ -52,8 +52,8 @@ impl CheckedLock {
 /// The settings of a lock, semaphore or election. Settings that are not set come from the quorum.
 ///
 /// All setters are `const`, so a program can define its options as a constant. Setters of locks
-/// ([`RedLock::options`](crate::RedLock::options) and the like) *replace* all options of the lock. The first call of the
-/// lock checks the settings, and fails with [`Error::Config`](crate::Error::Config) if the settings are invalid.
+/// ([`RedLock::options`](crate::RedLock::options) and the like) *replace* all options of the lock. The first call of
+/// the lock checks the settings, and fails with [`Error::Config`](crate::Error::Config) if the settings are invalid.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -96,16 +96,16 @@ impl LockOptions {
         }
     }
 
-    /// Sets the time after which nodes delete the lock without a renewal (default: the quorum's, 30 s). After a crash, the
-    /// lock blocks other clients for at most this time. If the network or a quorum of nodes fails for longer, the lease is
-    /// lost.
+    /// Sets the time after which nodes delete the lock without a renewal (default: the quorum's, 30 s). After a crash,
+    /// the lock blocks other clients for at most this time. If the network or a quorum of nodes fails for longer, the
+    /// lease is lost.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Lets the lease end with its ttl (default: the lease is renewed at a third of the ttl until its guard is unlocked or
-    /// dropped). The campaigns of an election and `observe` refuse this option with
+    /// Lets the lease end with its ttl (default: the lease is renewed at a third of the ttl until its guard is unlocked
+    /// or dropped). The campaigns of an election and `observe` refuse this option with
     /// [`Error::Config`](crate::Error::Config) (`Unsupported`).
     pub const fn without_renewal(mut self) -> Self {
         self.without_renewal = true;
@@ -128,23 +128,23 @@ impl LockOptions {
         self
     }
 
-    /// Sets the time after which a waiting call fails if no quorum is available (default: one ttl, or until nodes
-    /// leave a quarantine whose end they have reported, if that is later). While another client holds the resource, a call
+    /// Sets the time after which a waiting call fails if no quorum is available (default: one ttl, or until nodes leave
+    /// a quarantine whose end they have reported, if that is later). While another client holds the resource, a call
     /// waits without a limit. With `Duration::MAX`, a call never fails for lack of a quorum, such as in a loop that
-    /// campaigns until the process ends. Each call has its own timeout, even if the call waits behind another call of the
-    /// process with a longer quorum timeout.
+    /// campaigns until the process ends. Each call has its own timeout, even if the call waits behind another call of
+    /// the process with a longer quorum timeout.
     pub const fn quorum_timeout(mut self, timeout: Duration) -> Self {
         self.quorum_timeout = Some(timeout);
         self
     }
 
-    /// Sets the longest time that a waiter sleeps without a notice of a node (default: 5 s; 1 ms to a day). A
-    /// waiter makes its first attempt without a notice after 500 ms. The delays to the next attempts double
-    /// up to this time, each with a jitter of 50 %. For the third waiter
-    /// of a queue, the limit is a fifth of this time, and the limit grows up to this time for later waiters. With a shorter time, each
-    /// waiter sends the nodes more commands. With a longer time, a waiter whose notice was lost waits longer. A waiter for
-    /// any of more than three slots or resources also queries all of them once in this time. A node keeps the queue entry of a waiter for
-    /// twice this time, and at most for `max_ttl`.
+    /// Sets the longest time that a waiter sleeps without a notice of a node (default: 5 s; 1 ms to a day). A waiter
+    /// makes its first attempt without a notice after 500 ms. The delays to the next attempts double up to this time,
+    /// each with a jitter of 50 %. For the third waiter of a queue, the limit is a fifth of this time, and the limit
+    /// grows up to this time for later waiters. With a shorter time, each waiter sends the nodes more commands. With a
+    /// longer time, a waiter whose notice was lost waits longer. A waiter for any of more than three slots or resources
+    /// also queries all of them once in this time. A node keeps the queue entry of a waiter for twice this time, and at
+    /// most for `max_ttl`.
     pub const fn poll_interval(mut self, longest: Duration) -> Self {
         self.longest_poll = Some(longest);
         self

@@ -9,13 +9,13 @@ use crate::{
     values::{Fingerprint, Label, MAX_LABEL_BYTES},
 };
 
-/// The precision of the time from which a node computes the start of a lost counter. If a node forgot its counters twice
-/// within less time, the node would give the same votes again.
+/// The precision of the time from which a node computes the start of a lost counter. If a node forgot its counters
+/// twice within less time, the node would give the same votes again.
 const COUNTER_PRECISION: Duration = Duration::from_secs(1);
 
-/// The version of the protocol, on which all clients and nodes of a quorum must agree. The protocol includes the names of
-/// keys, the cases in which an unlock leaves a tombstone, and the rule that decides whether the client or the node checks
-/// the ttl of a counter. The number grows with every change of the protocol.
+/// The version of the protocol, on which all clients and nodes of a quorum must agree. The protocol includes the names
+/// of keys, the cases in which an unlock leaves a tombstone, and the rule that decides whether the client or the node
+/// checks the ttl of a counter. The number grows with every change of the protocol.
 const PROTOCOL: u32 = 3;
 
 /// The longest `max_ttl` and counter ttl: ten years. The limit keeps every sum of times far below the largest
@@ -176,8 +176,8 @@ impl Default for QuorumSettings {
 }
 
 impl CheckedQuorum {
-    /// Returns the treatment of nodes without metadata at registrations; `None` without registrations, because the restart
-    /// guard is off.
+    /// Returns the treatment of nodes without metadata at registrations; `None` without registrations, because the
+    /// restart guard is off.
     pub(crate) fn registration(&self) -> Option<NewNodes> {
         let is_guarded = self.parameters.guard != RestartGuard::Off;
         is_guarded.then_some(self.new_nodes)

@@ -4,12 +4,12 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use crate::values::{InvalidResource, NodeError, Printable, Resource};
 
-/// An error of a setting, name, server or call, which an operator or a programmer has to correct. The text has the value
-/// and the accepted values.
+/// An error of a setting, name, server or call, which an operator or a programmer has to correct. The text has the
+/// value and the accepted values.
 ///
 /// `connect` checks the settings of a quorum, and the first call of a lock checks the settings of the lock. Programs
-/// match the variants in tests and for messages. For a decision, [`Error::Config`](crate::Error::Config) is enough, because
-/// a retry helps with none of the variants.
+/// match the variants in tests and for messages. For a decision, [`Error::Config`](crate::Error::Config) is enough,
+/// because a retry helps with none of the variants.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -90,8 +90,8 @@ pub enum ConfigError {
         /// The number on the nodes.
         recorded: u32,
     },
-    /// The owner of the call holds a read lease on the resource that the call would lock to write, so the owner would wait
-    /// for itself.
+    /// The owner of the call holds a read lease on the resource that the call would lock to write, so the owner would
+    /// wait for itself.
     #[error("{resource} is read by the same owner, which would wait for itself: unlock the reader first")]
     #[non_exhaustive]
     WouldDeadlock {
@@ -152,7 +152,8 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Adds the number of the node, from 1, to a [`Url`](Self::Url) error, because the error may not show the whole url.
+    /// Adds the number of the node, from 1, to a [`Url`](Self::Url) error, because the error may not show the whole
+    /// url.
     pub(crate) fn of_node(self, number: usize, count: usize) -> Self {
         match self {
             Self::Url { url, reason } if count > 1 => {

@@ -50,16 +50,16 @@ impl NoQuorum {
         &self.0.replies
     }
 
-    /// Returns the time until enough nodes leave quarantine, counted from the answers of the nodes. `None` if the end of
-    /// quarantines does not complete a quorum, or if the nodes have not reported the end of their quarantine.
+    /// Returns the time until enough nodes leave quarantine, counted from the answers of the nodes. `None` if the end
+    /// of quarantines does not complete a quorum, or if the nodes have not reported the end of their quarantine.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.is_quarantined() { self.0.replies.quarantined_for() } else { None }
     }
 
     /// Whether quarantines are the reason of the error, because nodes restarted, were flushed, or are new. If no client
-    /// has ever locked on these nodes, [`admin::init`](crate::admin::init) makes them vote at once. After a restart or a flush,
-    /// a lease may still be held, so the caller has to wait.
+    /// has ever locked on these nodes, [`admin::init`](crate::admin::init) makes them vote at once. After a restart or
+    /// a flush, a lease may still be held, so the caller has to wait.
     #[must_use]
     pub fn is_quarantined(&self) -> bool {
         !self.0.is_late && self.0.replies.is_quarantined()

@@ -157,7 +157,8 @@ impl ActiveLease {
         lock(&self.state).time.hold_left(now)
     }
 
-    /// Returns the reason why the lease is not valid at `now`: the loss, or `Unlocked`. Returns `None` for a valid lease.
+    /// Returns the reason why the lease is not valid at `now`: the loss, or `Unlocked`. Returns `None` for a valid
+    /// lease.
     pub(crate) fn loss_at(&self, now: Instant) -> Option<LossReason> {
         lock(&self.state).loss_at(now)
     }
@@ -199,8 +200,8 @@ impl ActiveLease {
     }
 
     /// Removes a hold. If the validity is over, the lease ends as lost, even if holds remain. Otherwise the last hold
-    /// ends the lease as unlocked. After [`UnlockOutcome::Unlocked`] or [`UnlockOutcome::Lost`], the caller has to submit
-    /// the unlock.
+    /// ends the lease as unlocked. After [`UnlockOutcome::Unlocked`] or [`UnlockOutcome::Lost`], the caller has to
+    /// submit the unlock.
     pub(crate) fn leave(&self, now: Instant) -> UnlockOutcome {
         let mut state = lock(&self.state);
         state.holds = state.holds.saturating_sub(1);
@@ -236,8 +237,8 @@ impl ActiveLease {
         lock(&self.state).queue_node
     }
 
-    /// Extends the validity after a quorum has confirmed the renewal that started at `start`. Returns false if the lease
-    /// has already ended.
+    /// Extends the validity after a quorum has confirmed the renewal that started at `start`. Returns false if the
+    /// lease has already ended.
     pub(crate) fn extend(&self, start: Instant, clock: &dyn Clock) -> bool {
         let mut state = lock(&self.state);
         // The clock is read under the mutex. With an older time, the renewal could extend a lease whose end a guard has
@@ -292,8 +293,8 @@ impl ActiveLease {
         replies
     }
 
-    /// Whether a client may wait for the resources, according to the last answer of the queue node. That answer is about
-    /// one resource, so the result for several resources is always true.
+    /// Whether a client may wait for the resources, according to the last answer of the queue node. That answer is
+    /// about one resource, so the result for several resources is always true.
     pub(crate) fn may_have_waiters(&self) -> bool {
         self.terms.resources.len() > 1 || !lock(&self.state).is_queue_empty()
     }

@@ -11,8 +11,8 @@ use crate::{
 
 /// Ends each lease at the end of its validity, and unlocks the lease at all nodes.
 ///
-/// This task is separate from the watchdog, so that no renewal can delay the end of a lease. Guards do not depend on the
-/// task, because they read the clock.
+/// This task is separate from the watchdog, so that no renewal can delay the end of a lease. Guards do not depend on
+/// the task, because they read the clock.
 pub(crate) async fn run(leases: Arc<Leases>) {
     if !has_timer() {
         return;

@@ -113,8 +113,8 @@ impl Leases {
         lock(&self.ended_with_runtime).clone()
     }
 
-    /// Gives a hold back, without waiting for the answers to an unlock. With the last hold, the lease ends as `end`. The
-    /// next lock call reads the answer of the queue node.
+    /// Gives a hold back, without waiting for the answers to an unlock. With the last hold, the lease ends as `end`.
+    /// The next lock call reads the answer of the queue node.
     pub(crate) fn leave_without_waiting(&self, lease: &ActiveLease, end: LeaseEnd) -> UnlockOutcome {
         let now = self.context.now();
         let outcome = lease.leave(now);
@@ -137,8 +137,8 @@ impl Leases {
         replies
     }
 
-    /// Ends a lease whose only hold a downgrade transfers to a read lease. The unlock is submitted when the returned value
-    /// is dropped, after the attempt for the read lease.
+    /// Ends a lease whose only hold a downgrade transfers to a read lease. The unlock is submitted when the returned
+    /// value is dropped, after the attempt for the read lease.
     pub(crate) fn transfer(&self, lease: &Arc<ActiveLease>) -> Result<Transferred<'_>, LeaseLost> {
         match lease.leave(self.context.now()) {
             UnlockOutcome::Lost(reason) => {

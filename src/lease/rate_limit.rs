@@ -11,8 +11,8 @@ const FIRST_DELAY: Duration = Duration::from_millis(1);
 /// at the default ttl, and then two per second.
 const GROWTH: u32 = 4;
 
-/// The limit for the rate at which notices cause renewals. A notice causes a renewal of all leases at every node. Without
-/// a limit, any program that may publish on a node could cause an endless series of renewals.
+/// The limit for the rate at which notices cause renewals. A notice causes a renewal of all leases at every node.
+/// Without a limit, any program that may publish on a node could cause an endless series of renewals.
 ///
 /// After a quiet time, a notice causes a renewal at once. For one force-unlock, each node sends a notice, and the first
 /// notice may arrive before the other nodes have unlocked. Therefore the first delay is short, and delays grow while

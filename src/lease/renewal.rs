@@ -47,8 +47,8 @@ pub(crate) enum RenewalReason {
 }
 
 impl Renewal {
-    /// Returns a renewal that is sent after `start`. If the watchdog renews the lease, the renewal extends the validity.
-    /// Otherwise the renewal only queries the lease, unless the caller sets `extends`.
+    /// Returns a renewal that is sent after `start`. If the watchdog renews the lease, the renewal extends the
+    /// validity. Otherwise the renewal only queries the lease, unless the caller sets `extends`.
     pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
         let (tally, extends) = (RenewalTally::new(electorate), lease.terms.is_renewed);
         let may_have_waiters = lease.may_have_waiters();
@@ -79,8 +79,8 @@ impl Renewal {
         self.outcome
     }
 
-    /// Returns whether the quorum answered within the old validity. If so, extends the validity, unless the renewal only
-    /// queries the lease.
+    /// Returns whether the quorum answered within the old validity. If so, extends the validity, unless the renewal
+    /// only queries the lease.
     fn is_in_time(&mut self, clock: &dyn Clock) -> bool {
         if self.extends {
             let left = self.lease.remaining(clock.now());

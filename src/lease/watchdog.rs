@@ -43,8 +43,8 @@ const RETRY_SHARE: u32 = 12;
 
 /// Renews the leases of one client, each at a third of its ttl, until the future is dropped.
 ///
-/// Every node has at most one renewal call in flight, independent of the other nodes, so that a slow node delays no other
-/// node.
+/// Every node has at most one renewal call in flight, independent of the other nodes, so that a slow node delays no
+/// other node.
 pub(crate) async fn run(leases: Arc<Leases>) {
     let mut nodes: Vec<NodeRenewals> = leases.context.nodes.iter().map(|_| NodeRenewals::default()).collect();
     let mut force_unlocks = RateLimit::new(leases.context.now(), window(&leases));
@@ -104,8 +104,8 @@ struct CallInFlight {
     deadline: Instant,
 }
 
-/// Takes the leases that are due, and returns their renewals in batches of one call to each node. If a lease is due, the
-/// batches include the leases that are due within the window.
+/// Takes the leases that are due, and returns their renewals in batches of one call to each node. If a lease is due,
+/// the batches include the leases that are due within the window.
 fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<RenewalBatch>> {
     let window = window(leases);
     let first = leases.renewals.take_due(now);
@@ -133,8 +133,8 @@ fn window(leases: &Leases) -> Duration {
     leases.context.settings.ttl / WINDOW_SHARE
 }
 
-/// Waits until `not_before`, and then for a force-unlock notice. If the future is dropped before that time, a notice that
-/// has arrived is not lost.
+/// Waits until `not_before`, and then for a force-unlock notice. If the future is dropped before that time, a notice
+/// that has arrived is not lost.
 async fn force_unlocked(leases: &Leases, not_before: Instant) {
     if leases.context.now() < not_before {
         leases.context.clock.sleep_until(not_before).await;

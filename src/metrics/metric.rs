@@ -68,8 +68,8 @@ impl Metric {
     }
 }
 
-/// Declares the constants of the metrics, and the list of all metrics. Each line has the constant, kind, name, labels and
-/// description of a metric.
+/// Declares the constants of the metrics, and the list of all metrics. Each line has the constant, kind, name, labels
+/// and description of a metric.
 macro_rules! metrics {
     ($($constant:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
         $(pub(super) const $constant: Metric = $kind($name, &[$($label),*], $help);)*

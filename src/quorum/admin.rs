@@ -34,8 +34,8 @@ pub enum InitOutcome {
 /// node has to answer within the connect timeout. The nodes may still be starting at the time of the call.
 ///
 /// The call declares these nodes to be new, because no client can distinguish a new node from a node that has lost its
-/// data. Without `init`, a node votes only after a quarantine of slightly more than `max_ttl`. If a node is still in the
-/// quarantine that began with its first client, this call also admits the node, even if that client had another
+/// data. Without `init`, a node votes only after a quarantine of slightly more than `max_ttl`. If a node is still in
+/// the quarantine that began with its first client, this call also admits the node, even if that client had another
 /// configuration. The node has voted for no client yet, unless clients use
 /// [`RestartGuard::Off`](crate::RestartGuard::Off).
 ///
@@ -56,9 +56,9 @@ pub enum InitOutcome {
 /// * [`AdminError::NotNew`] if a node belongs to a quorum, or may have voted in one. Nothing is changed.
 /// * [`AdminError::Config`] if the settings are invalid, if the clock of a node is off by more than an hour, or if two
 ///   addresses lead to one server. Nothing is changed.
-/// * [`AdminError::Incomplete`] if a node did not answer. Usually nothing is changed, because the call inspects all nodes
-///   before it admits any. If a node failed after the inspection, or if another `init` ran at the same time, the nodes
-///   whose reply is `Done` are admitted.
+/// * [`AdminError::Incomplete`] if a node did not answer. Usually nothing is changed, because the call inspects all
+///   nodes before it admits any. If a node failed after the inspection, or if another `init` ran at the same time, the
+///   nodes whose reply is `Done` are admitted.
 ///
 /// # Cancel safety
 ///
@@ -73,20 +73,20 @@ pub(super) async fn init_with(client: &Client) -> Result<(), AdminError> {
     let answers = dry_run(context).await?;
     refuse_known(context, &answers, None)?;
     ensure_answered(context, &answers)?;
-    // From this request on, nodes change. The reply of a node that another `init` has admitted in the meantime is an
-    // error.
+    // From this request on, nodes change. The reply of a node that another `init` has admitted in the meantime is a
+    // refusal.
     ensure_done(context, &ask_all_nodes(context, init_operation(context, false)).await)
 }
 
-/// Makes a quorum like [`init`], unless the nodes are this quorum already. The call is for jobs that run repeatedly, such
-/// as a deployment.
+/// Makes a quorum like [`init`], unless the nodes are this quorum already. The call is for jobs that run repeatedly,
+/// such as a deployment.
 ///
 /// If at least one node belongs to the quorum, nodes without metadata may have lost their metadata. These nodes are
 /// registered, and vote after a quarantine.
 ///
-/// **Do not call this function at every start of a service.** If no node has metadata, the call cannot distinguish nodes
-/// that have lost their data from new nodes. This happens if the only node, or all nodes at the same time, have lost
-/// their data. Then the nodes vote at once, although they may have forgotten leases.
+/// **Do not call this function at every start of a service.** If no node has metadata, the call cannot distinguish
+/// nodes that have lost their data from new nodes. This happens if the only node, or all nodes at the same time, have
+/// lost their data. Then the nodes vote at once, although they may have forgotten leases.
 ///
 /// # Errors
 ///
@@ -108,7 +108,8 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
     let answers = dry_run(context).await?;
     refuse_known(context, &answers, Some(&ours))?;
     if answers.iter().any(was_registered) {
-        // A registration cannot change a node of another configuration, even in its first quarantine, so the call fails.
+        // A registration cannot change a node of another configuration, even in its first quarantine, so the call
+        // fails.
         refuse_known(context, &inspected, Some(&ours))?;
         let joined = ask_all_nodes(context, register(context)).await;
         let replies = answers.iter().zip(&joined).map(|(answer, joined)| {
@@ -119,8 +120,8 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
     ensure_answered(context, &inspected)?;
     ensure_answered(context, &answers)?;
     let made = ask_all_nodes(context, init_operation(context, false)).await;
-    // A node that has joined this quorum in the meantime counts as done, because another `init_if_needed` may run at the
-    // same time.
+    // A node that has joined this quorum in the meantime counts as done, because another `init_if_needed` may run at
+    // the same time.
     let is_ours = |answer: &Answer| is_done(answer) || fingerprint_in(answer) == Some(&ours);
     if made.iter().all(is_ours) { Ok(InitOutcome::Created) } else { Err(incomplete(context, &made)) }
 }
@@ -128,8 +129,8 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
 /// Force-unlocks a resource: deletes the lease of any holder, on every node that answers.
 ///
 /// An operator calls this if a holder is known to have stopped and its ttl is too long to wait for. The holder is not
-/// asked. If the holder still works, two clients use the resource at the same time, and only their tokens distinguish the
-/// two.
+/// asked. If the holder still works, two clients use the resource at the same time, and only their tokens distinguish
+/// the two.
 ///
 /// From then on, the nodes refuse renewals of the lease. The nodes also notify the client of the holder. This client
 /// renews the lease at once, so that the holder receives the loss within a round trip. Exceptions:

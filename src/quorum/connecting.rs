@@ -134,8 +134,8 @@ fn warn_without_votes(context: &ClientContext, answers: &[Answer]) {
     }
 }
 
-/// Returns the time to wait for the remaining nodes, if the result was certain after `took`. The time is long enough for
-/// nodes that are as quick as the first nodes, and short enough to wait for a silent node.
+/// Returns the time to wait for the remaining nodes, if the result was certain after `took`. The time is long enough
+/// for nodes that are as quick as the first nodes, and short enough to wait for a silent node.
 fn grace(context: &ClientContext, took: Duration) -> Duration {
     let node_timeout = context.settings.node_timeout_for(context.settings.ttl);
     took.max(SHORTEST_GRACE).min(node_timeout / HEDGE_SHARE)

@@ -24,8 +24,8 @@ impl Quorum {
     /// Returns for every node whether the node would vote for a lock of this client now, for the health check of a
     /// service or for a display.
     ///
-    /// The call waits until all nodes have answered, but for at most a node timeout. The call never fails: in the report,
-    /// a node without an answer has an error. If the client is closed, every node has the error `Closed`.
+    /// The call waits until all nodes have answered, but for at most a node timeout. The call never fails: in the
+    /// report, a node without an answer has an error. If the client is closed, every node has the error `Closed`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -57,8 +57,8 @@ pub enum LockName {
         /// The semaphore.
         semaphore: Resource,
     },
-    /// The lock of the release watcher: the one client that listens for the release of all slots of a semaphore, or of all
-    /// resources of an [`AnyOf`](crate::AnyOf).
+    /// The lock of the release watcher: the one client that listens for the release of all slots of a semaphore, or of
+    /// all resources of an [`AnyOf`](crate::AnyOf).
     #[non_exhaustive]
     ReleaseWatcher {
         /// The semaphore, or the first resource of the `AnyOf` in the order of the names.
@@ -111,7 +111,8 @@ impl fmt::Display for LockName {
 ///
 /// A node goes through all of its keys by `SCAN`, in steps of about a hundred keys, so the Redis user needs [that
 /// permission](crate::error::NodeError::ScanForbidden). Each step may take a node timeout. The list contains every lock
-/// that an answering node has during the whole call. A lock that is acquired or unlocked during the call may be missing.
+/// that an answering node has during the whole call. A lock that is acquired or unlocked during the call may be
+/// missing.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -236,7 +237,8 @@ impl Listing {
         self.locks.iter().map(|(name, inspection)| (name, inspection))
     }
 
-    /// Returns the addresses and errors of the nodes that did not list all of their keys, or did not answer an inspection.
+    /// Returns the addresses and errors of the nodes that did not list all of their keys, or did not answer an
+    /// inspection.
     pub fn silent(&self) -> impl Iterator<Item = (&str, &NodeError)> {
         self.silent.iter().map(|(node, error)| (&**node, error))
     }

@@ -7,10 +7,10 @@
 //!  new node   no metadata ──────────────────────────────────────────────init─────► to
 //! ```
 //!
-//! A move opens the first new node only after one round has closed old nodes for good, and the remaining old nodes are no
-//! quorum. A give-up opens nodes that are closed for good only after a quorum of the other old nodes is open, so that the
-//! round cannot succeed. A node executes each step atomically. Therefore a move and its give-up never both succeed, even
-//! if requests of the move are late.
+//! A move opens the first new node only after one round has closed old nodes for good, and the remaining old nodes are
+//! no quorum. A give-up opens nodes that are closed for good only after a quorum of the other old nodes is open, so
+//! that the round cannot succeed. A node executes each step atomically. Therefore a move and its give-up never both
+//! succeed, even if requests of the move are late.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -36,19 +36,19 @@ use crate::{
 /// one more round necessary.
 const MAX_ROUNDS: u32 = 3;
 
-/// Moves a quorum to other nodes or settings, such as the number of votes or `max_ttl`. The move pauses for slightly more
-/// than `max_ttl`, the longer one of both configurations. During the pause, no client acquires a lock of the quorum.
+/// Moves a quorum to other nodes or settings, such as the number of votes or `max_ttl`. The move pauses for slightly
+/// more than the longer `max_ttl` of both configurations. During the pause, no client acquires a lock of the quorum.
 ///
-/// The call first inspects every node, and changes nothing unless the move can succeed. Every new node has to answer, and
-/// has to be new, or to belong to the old quorum or to this move. If both configurations have the same fingerprint and
-/// nodes, there is nothing to move, and the call only checks that every node belongs to the quorum.
+/// The call first inspects every node, and changes nothing unless the move can succeed. Every new node has to answer,
+/// and has to be new, or to belong to the old quorum or to this move. If both configurations have the same fingerprint
+/// and nodes, there is nothing to move, and the call only checks that every node belongs to the quorum.
 ///
 /// # Errors
 ///
 /// * [`AdminError::Config`] if the settings of either builder are invalid, if the clock of a new node is off by more
-///   than an hour, or if two addresses of one builder lead to one server. Also if nodes could not distinguish the two
-///   configurations, because only the addresses differ. In this case, give the new configuration a
-///   [`name`](QuorumBuilder::name) of its own.
+///   than an hour, or if two addresses of one builder lead to one server. The error is the same if nodes could not
+///   distinguish the two configurations, because only their addresses differ. In this case, give the new configuration
+///   a [`name`](QuorumBuilder::name) of its own.
 /// * [`AdminError::OtherQuorum`] if a new node belongs to another quorum or to another move, or if too many old nodes
 ///   do.
 /// * [`AdminError::Incomplete`] if a new node did not answer, or if the old nodes that did not answer could still be a
@@ -105,7 +105,8 @@ struct Move<'a> {
     to: Fingerprint,
 }
 
-/// The stage of a node in a move. A variant has the fingerprint of the node if a later step has to name the fingerprint.
+/// The stage of a node in a move. A variant has the fingerprint of the node if a later step has to name the
+/// fingerprint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage<'a> {
     /// The node did not answer.
@@ -165,8 +166,8 @@ impl<'a> Move<'a> {
         if nodes.iter().all(is_ours) { Ok(()) } else { Err(untouched(self.after, &nodes, is_ours)) }
     }
 
-    /// Inspects every node, before any node is changed. Returns true if the move was completed before, and an error if the
-    /// move cannot succeed.
+    /// Inspects every node, before any node is changed. Returns true if the move was completed before, and an error if
+    /// the move cannot succeed.
     async fn check_before_start(&self) -> Result<bool, AdminError> {
         let (old, new) = join(inspect_started(self.before), inspect_started(self.after)).await;
         let (old, new) = (old?, new?);
@@ -197,8 +198,8 @@ impl<'a> Move<'a> {
         let mut old = ask_all_nodes(self.before, Operation::Reconfigure(close(0))).await;
         let mut last_request = 0;
         if old.iter().any(Answer::is_not_registered) {
-            // A node without metadata restarted empty, and no client has registered since. After a registration, the node
-            // has metadata and can be closed like the other nodes.
+            // A node without metadata restarted empty, and no client has registered since. After a registration, the
+            // node has metadata and can be closed like the other nodes.
             drop(ask_all_nodes(self.before, register(self.before)).await);
             last_request = 1;
             old = ask_all_nodes(self.before, Operation::Reconfigure(close(1))).await;
@@ -219,7 +220,8 @@ impl<'a> Move<'a> {
         Ok(old.iter().map(closed_by).collect())
     }
 
-    /// Closes the new nodes that belong to the old configuration but are not in the list of old nodes. Returns an error if the old nodes that are not closed are a quorum, or if a new node takes part in another move.
+    /// Closes the new nodes that belong to the old configuration but are not in the list of old nodes. Returns an error
+    /// if the old nodes that are not closed are a quorum, or if a new node takes part in another move.
     async fn check_closed(&self, old: &[Answer], close: &Reconfigure) -> Result<(), AdminError> {
         let new = inspect_started(self.after).await?;
         let is_open = |answer: &Answer| self.stage(answer) == Stage::Open;
@@ -231,8 +233,8 @@ impl<'a> Move<'a> {
         })
     }
 
-    /// Closes old nodes for good, after the wait. `closed` has the fingerprints of the nodes that were closed before the
-    /// wait. Returns false if another round is necessary, because a node is open or too many nodes did not answer.
+    /// Closes old nodes for good, after the wait. `closed` has the fingerprints of the nodes that were closed before
+    /// the wait. Returns false if another round is necessary, because a node is open or too many nodes did not answer.
     async fn close_for_good(&self, closed: Vec<Option<Fingerprint>>, round: u32) -> Result<bool, AdminError> {
         let (old, new) = join(inspect_started(self.before), inspect_started(self.after)).await;
         let (old, new) = (old?, new?);
@@ -278,9 +280,9 @@ impl<'a> Move<'a> {
 
     /// Opens the new nodes.
     ///
-    /// Empty nodes become nodes of the quorum at once. These nodes cannot have forgotten votes, since no node votes under
-    /// the new configuration yet. If nodes already vote under the new configuration, after a repeated call, empty nodes
-    /// wait for the end of a quarantine.
+    /// Empty nodes become nodes of the quorum at once. These nodes cannot have forgotten votes, since no node votes
+    /// under the new configuration yet. If nodes already vote under the new configuration, after a repeated call, empty
+    /// nodes wait for the end of a quarantine.
     async fn open(&self) -> Result<(), AdminError> {
         let found = inspect_started(self.after).await?;
         // A node that does not answer may be open.
@@ -318,8 +320,9 @@ impl<'a> Move<'a> {
         if self.are_final(&old) {
             self.refuse_too_late(&old)?;
         }
-        // A move of an earlier version opened new nodes without closing old nodes for good. If old nodes were closed by an
-        // earlier version, the give-up opens them only if the answers of all new nodes show that no new node was opened.
+        // A move of an earlier version opened new nodes without closing old nodes for good. If old nodes were closed by
+        // an earlier version, the give-up opens them only if the answers of all new nodes show that no new node was
+        // opened.
         let is_moved = |answer: &Answer| matches!(self.stage(answer), Stage::Moved(_));
         let is_unmoved =
             !new.is_empty() && new.iter().all(|answer| has_answered(answer) && !is_moved(answer));
@@ -340,8 +343,8 @@ impl<'a> Move<'a> {
                 Stage::ClosedForGood(by) => Some(open(by)),
                 _ => None,
             };
-            // The answers of `old` count, because those nodes were closed for good before the second inspection showed the
-            // open nodes.
+            // The answers of `old` count, because those nodes were closed for good before the second inspection showed
+            // the open nodes.
             let opened = ask_each(self.before, |node| open_final(old.get(node)?)).await;
             now = now.into_iter().zip(opened).map(|(before, opened)| opened.unwrap_or(before)).collect();
         }
@@ -352,8 +355,8 @@ impl<'a> Move<'a> {
         if now.iter().all(is_open) { Ok(()) } else { Err(self.incomplete(&now, is_open)) }
     }
 
-    /// Whether nodes that are closed for good have to stay closed, because their round may close enough nodes. The round
-    /// cannot close a node that is open now, because its request names the fingerprint that the node had before.
+    /// Whether nodes that are closed for good have to stay closed, because their round may close enough nodes. The
+    /// round cannot close a node that is open now, because its request names the fingerprint that the node had before.
     fn are_final(&self, old: &[Answer]) -> bool {
         let open = old.iter().filter(|answer| self.stage(answer) == Stage::Open).count();
         mutation::altered(Mutation::OpenClosedForGood, is_minority(self.before, open), |_| false)
@@ -423,9 +426,9 @@ impl<'a> Move<'a> {
         if new.iter().all(has_answered) { Ok(()) } else { Err(untouched(self.after, new, has_answered)) }
     }
 
-    /// Returns an error if the old nodes in a stage that `is_left` accepts are a quorum, since these nodes may still vote.
-    /// Also returns an error if an old node is closed for another move. Otherwise both moves could close enough old nodes,
-    /// if the number of nodes is even or a quorum is more than a majority.
+    /// Returns an error if the old nodes in a stage that `is_left` accepts are a quorum, since these nodes may still
+    /// vote. Also returns an error if an old node is closed for another move. Otherwise both moves could close enough
+    /// old nodes, if the number of nodes is even or a quorum is more than a majority.
     fn check_old(&self, old: &[Answer], is_left: impl Fn(Stage<'_>) -> bool) -> Result<(), AdminError> {
         let is_of_another_move =
             |answer: &Answer| matches!(self.stage(answer), Stage::Foreign(theirs) if theirs.is_closed());
@@ -499,8 +502,8 @@ fn is_minority(context: &ClientContext, nodes: usize) -> bool {
     nodes < context.settings.electorate.needed()
 }
 
-/// Returns the error for two configurations with the same fingerprint and different nodes. An old node that the move does
-/// not reach would vote for clients of both configurations.
+/// Returns the error for two configurations with the same fingerprint and different nodes. An old node that the move
+/// does not reach would vote for clients of both configurations.
 fn same_configuration(name: &str) -> ConfigError {
     let expected = "a name of its own for the new configuration, because its other settings are those of the old one \
                     and its nodes are not";

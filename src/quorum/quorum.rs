@@ -50,8 +50,8 @@ impl Quorum {
         RedLock::new(Arc::clone(&self.client), Resource::new(resource).map_err(ConfigError::from))
     }
 
-    /// Returns the lock of one resource with many readers or one writer, with the settings of the quorum. The call sends
-    /// no request.
+    /// Returns the lock of one resource with many readers or one writer, with the settings of the quorum. The call
+    /// sends no request.
     ///
     /// If the resource is invalid, the first use of the lock returns an error.
     pub fn rw_lock(&self, resource: impl AsRef<[u8]>) -> RwLock {
@@ -85,8 +85,8 @@ impl Quorum {
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout, because the resource may be held
-    /// at a node that did not answer. [`Error::Config`] if the name is invalid; [`Error::Closed`].
+    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout, because the resource may be
+    /// held at a node that did not answer. [`Error::Config`] if the name is invalid; [`Error::Closed`].
     ///
     /// # Cancel safety
     ///
@@ -131,11 +131,11 @@ impl Quorum {
     /// longer only while a lease may block its resource, because no quorum of nodes has confirmed the unlock. The keys
     /// of such a lease expire at the latest a ttl and a node timeout after the last renewal.
     ///
-    /// The client sends unconfirmed unlocks again in the background while the runtime runs, for at most `max_ttl`. If the
-    /// runtime has ended, the report names the resources whose leases ended with the runtime, for every node.
+    /// The client sends unconfirmed unlocks again in the background while the runtime runs, for at most `max_ttl`. If
+    /// the runtime has ended, the report names the resources whose leases ended with the runtime, for every node.
     ///
-    /// In a forked copy of the process, the call returns an empty report at once: the leases and their unlocks belong to
-    /// the original process.
+    /// In a forked copy of the process, the call returns an empty report at once: the leases and their unlocks belong
+    /// to the original process.
     ///
     /// # Cancel safety
     ///

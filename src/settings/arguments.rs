@@ -37,8 +37,8 @@ impl Arguments {
         self
     }
 
-    /// Sets the settings file as [`file`](Self::file) does, and lets its settings override the environment. If a user names
-    /// a file for one call, exported variables must not lead the call to another quorum.
+    /// Sets the settings file as [`file`](Self::file) does, and lets its settings override the environment. If a user
+    /// names a file for one call, exported variables must not lead the call to another quorum.
     pub fn file_before_environment(self, path: impl Into<PathBuf>) -> Self {
         Self { is_file_first: true, ..self.file(path) }
     }

@@ -45,8 +45,8 @@ impl Files {
         }
     }
 
-    /// Returns the variables whose paths differ from the paths in `file`. A variable is left out if `arguments` also name
-    /// its file.
+    /// Returns the variables whose paths differ from the paths in `file`. A variable is left out if `arguments` also
+    /// name its file.
     #[cfg(feature = "__command")]
     pub(super) fn overridden_by(&self, file: &Self, arguments: &Self) -> impl Iterator<Item = &'static str> {
         let overridden = [
@@ -60,7 +60,8 @@ impl Files {
         overridden.into_iter().filter_map(|(name, differs)| differs.then_some(name))
     }
 
-    /// Checks the files, and passes their paths to the builder of a quorum. Its clients read the files again at every dial.
+    /// Checks the files, and passes their paths to the builder of a quorum. Its clients read the files again at every
+    /// dial.
     ///
     /// # Errors
     ///

@@ -26,9 +26,9 @@
 //! | `restart_guard` | `REDQUORUM_RESTART_GUARD` | `per-connection`, `per-vote` or `off`: [`RestartGuard`](crate::RestartGuard) |
 //! | `ca`, `certificate`, `key` in `[tls]` | `REDQUORUM_CA`, `REDQUORUM_CERT`, `REDQUORUM_KEY` | PEM files; a path in the file is relative to the directory of the file |
 //!
-//! Passwords and certificates may change: each dial reads the urls of the file again, for user and password, and the PEM
-//! files. If a file is missing or cannot be used at that moment, the last good content stays, and a warning is logged. All
-//! other settings, the addresses of the nodes and the environment are read once.
+//! Passwords and certificates may change: each dial reads the urls of the file again, for user and password, and the
+//! PEM files. If a file is missing or cannot be used at that moment, the last good content stays, and a warning is
+//! logged. All other settings, the addresses of the nodes and the environment are read once.
 //!
 //! Unknown keys of a file are refused, so that mistyped keys are found. An empty variable counts as unset.
 

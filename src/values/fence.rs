@@ -9,9 +9,9 @@ use crate::values::FencingToken;
 /// [readers](crate::RwLock), a second column has the largest token of a reader, so that a writer that was paused cannot
 /// change data that a later reader has read.
 ///
-/// Both columns are compared and set in one step with the access, as a database does in one statement (the
-/// [guide] has the statements in SQL). The rule does not depend on clocks. It holds as long as tokens are in order, which
-/// requires that the nodes remember their counters.
+/// Both columns are compared and set in one step with the access, as a database does in one statement (the [guide] has
+/// the statements in SQL). The rule does not depend on clocks. It holds as long as tokens are in order, which requires
+/// that the nodes remember their counters.
 ///
 /// ```
 /// use redquorum::{Fence, FencingToken};
@@ -121,8 +121,8 @@ mod tests {
         assert_eq!(fence(&[('w', 3), ('r', 2), ('r', 4)]).1, [true, false, true]);
     }
 
-    /// The writer with the token 33 tries to write after a read with the token 34. If the fence did not record the read,
-    /// the data could change after the read.
+    /// The writer with the token 33 tries to write after a read with the token 34. If the fence did not record the
+    /// read, the data could change after the read.
     #[test]
     fn a_fence_records_accepted_accesses_and_no_refused_access() {
         assert_eq!(fence(&[('w', 33), ('r', 34), ('w', 33), ('w', 34)]).1, [true, true, false, true]);

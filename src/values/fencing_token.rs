@@ -9,12 +9,12 @@ const MAX_TOKEN: u64 = (1 << 53) - 1;
 /// token, and refuses a write with a smaller token.
 ///
 /// Tokens are unique per resource and grow in real-time order, without any assumption about clocks, as long
-/// as the nodes remember their counters. Readers may share a token until the next writer. If the store also has
-/// the store, too, the store refuses late accesses by [`Fence`](crate::Fence). Tokens of different resources, or of different
+/// as the nodes remember their counters. Readers may share a token until the next writer. If the lock has readers,
+/// the store also has to refuse late reads, by [`Fence`](crate::Fence). Tokens of different resources, or of different
 /// quorums, are not comparable. A token is a number from 1 to 2^53 - 1, which JSON and `f64` represent exactly.
 ///
-/// A store may keep the largest token as a number or as text, and convert the value back into a token to compare it with
-/// the token of a request. With the feature `serde`, a token is stored as a number.
+/// A store may keep the largest token as a number or as text, and convert the value back into a token to compare it
+/// with the token of a request. With the feature `serde`, a token is stored as a number.
 ///
 /// ```
 /// use redquorum::FencingToken;

@@ -17,9 +17,9 @@ struct ConfigurationLine {
 
 /// A hash that stands for a fingerprint in calls, and for a set of names in keys: 64 bits, as 16 hexadecimal digits.
 ///
-/// The hash is FNV-1a (Fowler, Noll and Vo), so all clients in all versions compute the same digest. Two
-/// configurations have the same digest with a chance of 2^-64. A deliberate collision does not help an attacker, because a
-/// client that may call a node may also name the node's own configuration.
+/// The hash is FNV-1a (Fowler, Noll and Vo), so all clients in all versions compute the same digest. Two configurations
+/// have the same digest with a chance of 2^-64. A deliberate collision does not help an attacker, because a client that
+/// may call a node may also name the node's own configuration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Digest(u64);
 

@@ -26,8 +26,8 @@ impl Label {
         (1..=MAX_LABEL_BYTES).contains(&text.len()) && Printable(text).is_plain()
     }
 
-    /// Returns `host:pid`. The beginning of a long host name is cut off, because generated names, such as the names of the
-    /// pods of one Deployment, differ at the end.
+    /// Returns `host:pid`. The beginning of a long host name is cut off, because generated names, such as the names of
+    /// the pods of one Deployment, differ at the end.
     pub(crate) fn of_process(host: &str, pid: u32) -> Self {
         let host = host.split('.').next().unwrap_or_default();
         let printed = |char: char| if char.escape_debug().len() == 1 { char } else { '?' };

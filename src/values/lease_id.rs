@@ -49,8 +49,8 @@ impl LeaseId {
     /// Returns the label of the client, as set by [`QuorumBuilder::label`](crate::QuorumBuilder::label).
     /// `None` for an id of readers, or of another program.
     ///
-    /// People identify a client by its label, but two clients may have the same label. A label is one line without control
-    /// characters. If another program wrote a key with other text in its place, the result is `None`.
+    /// People identify a client by its label, but two clients may have the same label. A label is one line without
+    /// control characters. If another program wrote a key with other text in its place, the result is `None`.
     #[must_use]
     pub fn label(&self) -> Option<&str> {
         let (label, rest) = std::str::from_utf8(&self.0).ok()?.rsplit_once('/')?;

@@ -8,10 +8,11 @@ use crate::values::{Fingerprint, LeaseId, NodeError, Printable};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeReply {
-    /// The node was not asked, because the call was decided before.
+    /// The node was not asked, because the call was decided before. In
+    /// [`AdminError::Incomplete`](crate::error::AdminError::Incomplete), the node answered and was not changed.
     NotAsked,
-    /// The node was asked and did not answer before the end of the call. The call was decided without the answer, or its
-    /// time ended.
+    /// The node was asked and did not answer before the end of the call. The call was decided without the answer, or
+    /// its time ended.
     Pending,
     /// The node executed the request: granted, unlocked, connected or listed.
     Done,
@@ -125,8 +126,8 @@ impl NodeReplies {
         quarantined + self.needed > self.replies.len()
     }
 
-    /// Returns the time until quarantines end and a quorum of nodes may vote. `None` if the quarantines with a known end do
-    /// not complete a quorum.
+    /// Returns the time until quarantines end and a quorum of nodes may vote. `None` if the quarantines with a known
+    /// end do not complete a quorum.
     pub(crate) fn quarantined_for(&self) -> Option<Duration> {
         let (mut voting, mut remaining_times) = (0, Vec::new());
         for reply in &*self.replies {

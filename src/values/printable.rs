@@ -6,8 +6,8 @@ use std::fmt;
 const UNESCAPED: [char; 3] = ['\\', '\'', '"'];
 
 /// The display of a text that a server, a proxy or the writer of a key may have chosen. The text is shown on one line,
-/// with escapes for characters that do not print. Without the escapes, a terminal would execute control sequences, and a change of the
-/// writing direction could hide the text around the value.
+/// with escapes for characters that do not print. Without the escapes, a terminal would execute control sequences, and
+/// a change of the writing direction could hide the text around the value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Printable<'a>(pub(crate) &'a str);
 

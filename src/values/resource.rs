@@ -44,14 +44,14 @@ pub enum InvalidResource {
 }
 
 impl Resource {
-    /// Returns the resource with this name, and checks the name. A program need not call this function, because every call
-    /// that takes a resource also takes bytes, and checks the bytes itself.
+    /// Returns the resource with this name, and checks the name. A program need not call this function, because every
+    /// call that takes a resource also takes bytes, and checks the bytes itself.
     ///
     /// # Errors
     ///
     /// [`InvalidResource`] if the name is empty or longer than 512 bytes, or begins with `redquorum:`,
-    /// `redisson_lock_token:` or `redisson_lock__channel:`. Under these prefixes, nodes store their own metadata and metadata
-    /// of other resources.
+    /// `redisson_lock_token:` or `redisson_lock__channel:`. Under these prefixes, nodes store their own metadata and
+    /// metadata of other resources.
     pub fn new(name: impl AsRef<[u8]>) -> Result<Self, InvalidResource> {
         let name = name.as_ref();
         if name.is_empty() {
@@ -91,7 +91,8 @@ impl fmt::Display for Resource {
     }
 }
 
-/// Writes bytes in a readable form. Printable UTF-8 is written unchanged, and all other bytes and characters are escaped.
+/// Writes bytes in a readable form. Printable UTF-8 is written unchanged, and all other bytes and characters are
+/// escaped.
 pub(crate) fn readable(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for chunk in bytes.utf8_chunks() {
         write!(f, "{}{}", chunk.valid().escape_debug(), chunk.invalid().escape_ascii())?;

@@ -63,8 +63,8 @@ pub(crate) struct NodeLeaseState {
     pub(crate) was_renewed: bool,
     /// The time of the last renewal that was submitted to the node. The renewal may not be sent yet.
     pub(crate) renewed_at: Option<Instant>,
-    /// The time that `renewed_at` returns to if the last renewal turns out to be unsent: the time of the renewal before,
-    /// or the same time once the node has answered.
+    /// The time that `renewed_at` returns to if the last renewal turns out to be unsent: the time of the renewal
+    /// before, or the same time once the node has answered.
     pub(crate) sent_at: Option<Instant>,
 }
 

@@ -112,8 +112,8 @@ impl Configuration {
     }
 }
 
-/// A gate between clients and their nodes. The gate lets a number of requests pass, and keeps all later requests until it
-/// is opened.
+/// A gate between clients and their nodes. The gate lets a number of requests pass, and keeps all later requests until
+/// it is opened.
 #[derive(Debug)]
 struct Gate {
     state: Mutex<GateState>,
@@ -202,8 +202,8 @@ async fn requests_of_a_move(nodes: &[Range<usize>; 2]) -> usize {
     mutex::lock(&gate.state).sent
 }
 
-/// Gives a move up while all requests of the move after the first `in_time` are late. Returns a text if both quorums vote,
-/// or if the new quorum votes while a lease of the old one is valid.
+/// Gives a move up while all requests of the move after the first `in_time` are late. Returns a text if both quorums
+/// vote, or if the new quorum votes while a lease of the old one is valid.
 async fn give_up_during_a_move(
     nodes: &[Range<usize>; 2],
     in_time: usize,
@@ -445,8 +445,8 @@ async fn two_concurrent_moves_leave_a_quorum_that_votes() {
     voting.assert_locks().await;
 }
 
-/// If the give-up opened nodes for a wrong old configuration, clients of that configuration could lock resources that are
-/// still leased under the real one.
+/// If the give-up opened nodes for a wrong old configuration, clients of that configuration could lock resources that
+/// are still leased under the real one.
 #[tokio::test(start_paused = true)]
 async fn a_give_up_with_another_old_configuration_opens_nothing() {
     let [old, new] = old_and_new(&MOVES[2]).await;
