@@ -65,6 +65,7 @@ pub(crate) struct LeaseTerms {
     pub(crate) resources: Resources,
     pub(crate) lease_id: LeaseId,
     pub(crate) token: FencingToken,
+    /// Whether the watchdog renews the lease.
     pub(crate) is_renewed: bool,
     /// The time to wait for a node's answer to a renewal or an unlock.
     pub(crate) node_timeout: Duration,
@@ -76,6 +77,7 @@ pub(crate) struct Acquired {
     pub(crate) terms: LeaseTerms,
     pub(crate) time: LeaseTime,
     pub(crate) nodes: Vec<NodeLeaseState>,
+    /// The outstanding replies to the lock, each with its node.
     pub(crate) late: Vec<(usize, Reply)>,
     pub(crate) queue_node: QueueNodeView,
     /// Keeps a shutdown waiting until the lease is registered.
@@ -134,7 +136,7 @@ impl ActiveLease {
     }
 
     /// Whether the phase is `Active`. The validity may have ended already.
-    pub(crate) fn is_held(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         lock(&self.state).phase == LeasePhase::Active
     }
 
@@ -174,29 +176,30 @@ impl ActiveLease {
         self.changed.notified()
     }
 
-    /// Ends an active lease as lost. Returns whether the lease was active. If so, the caller has to submit the unlock.
+    /// Ends an active lease as lost. Returns whether the lease was active. If the lease was active, the caller has to
+    /// submit the unlock.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
         let mut state = lock(&self.state);
-        let was_held = state.phase == LeasePhase::Active;
-        if was_held {
+        let was_active = state.phase == LeasePhase::Active;
+        if was_active {
             state.phase = LeasePhase::Lost(reason);
         }
         drop(state);
-        if was_held {
+        if was_active {
             self.changed.notify_waiters();
         }
-        was_held
+        was_active
     }
 
     /// Adds a hold, unless the last hold was given back. Returns whether a hold was added. A lost lease with a hold
     /// accepts more holds, and their guards report the loss.
     pub(crate) fn enter(&self) -> bool {
         let mut state = lock(&self.state);
-        let is_entered = state.holds > 0;
-        if is_entered {
+        let can_enter = state.holds > 0;
+        if can_enter {
             state.holds += 1;
         }
-        is_entered
+        can_enter
     }
 
     /// Removes a hold. If the validity is over, the lease ends as lost, even if holds remain. Otherwise the last hold

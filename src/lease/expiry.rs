@@ -52,7 +52,7 @@ pub(crate) fn has_timer() -> bool {
 pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
     let context = &*leases.context;
     let early = context.clock.granularity();
-    while !has_timer() && lease.is_held() {
+    while !has_timer() && lease.is_active() {
         lease.changed().await;
     }
     loop {

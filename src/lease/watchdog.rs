@@ -229,7 +229,7 @@ fn on_outcome(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
         resource = %lease.terms.resource, id = %lease.terms.lease_id, token = %lease.terms.token, ?outcome,
         "renewal"
     );
-    if !lease.is_held() {
+    if !lease.is_active() {
         return;
     }
     match outcome {
