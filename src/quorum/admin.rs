@@ -30,8 +30,9 @@ pub enum InitOutcome {
     AlreadyDone(NodeReplies),
 }
 
-/// Makes a new quorum of these nodes. An administrator calls this once. No node may have been in a quorum before. Every
-/// node has to answer within the connect timeout. The nodes may still be starting at the time of the call.
+/// Makes a new quorum of these nodes. An administrator calls this function once. No node may have been in a quorum
+/// before. Every node has to answer within the connect timeout. The nodes may still be starting at the time of the
+/// call.
 ///
 /// The call declares these nodes to be new, because no client can distinguish a new node from a node that has lost its
 /// data. Without `init`, a node votes only after a quarantine of slightly more than `max_ttl`. If a node is still in
@@ -128,9 +129,9 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
 
 /// Force-unlocks a resource: deletes the lease of any holder, on every node that answers.
 ///
-/// An operator calls this if a holder is known to have stopped and its ttl is too long to wait for. The holder is not
-/// asked. If the holder still works, two clients use the resource at the same time, and only their tokens distinguish
-/// the two.
+/// An operator calls this function if a holder is known to have stopped and its ttl is too long to wait for. The holder
+/// is not asked. If the holder still works, two clients use the resource at the same time, and only their tokens
+/// distinguish the two.
 ///
 /// From then on, the nodes refuse renewals of the lease. The nodes also notify the client of the holder. This client
 /// renews the lease at once, so that the holder receives the loss within a round trip. Exceptions:

@@ -426,21 +426,21 @@ impl<'a> Move<'a> {
         if new.iter().all(has_answered) { Ok(()) } else { Err(untouched(self.after, new, has_answered)) }
     }
 
-    /// Returns an error if the old nodes in a stage that `is_left` accepts are a quorum, since these nodes may still
-    /// vote. Also returns an error if an old node is closed for another move. Otherwise both moves could close enough
-    /// old nodes, if the number of nodes is even or a quorum is more than a majority.
-    fn check_old(&self, old: &[Answer], is_left: impl Fn(Stage<'_>) -> bool) -> Result<(), AdminError> {
+    /// Returns an error if the old nodes in a stage that `is_unclosed` accepts are a quorum, since these nodes may
+    /// still vote. Also returns an error if an old node is closed for another move. Otherwise both moves could close
+    /// enough old nodes, if the number of nodes is even or a quorum is more than a majority.
+    fn check_old(&self, old: &[Answer], is_unclosed: impl Fn(Stage<'_>) -> bool) -> Result<(), AdminError> {
         let is_of_another_move =
             |answer: &Answer| matches!(self.stage(answer), Stage::Foreign(theirs) if theirs.is_closed());
         if old.iter().any(is_of_another_move) {
             self.refuse_foreign(self.before, old)?;
         }
-        let is_left = |answer: &Answer| !is_done(answer) && is_left(self.stage(answer));
-        if is_minority(self.before, old.iter().filter(|answer| is_left(answer)).count()) {
+        let is_unclosed = |answer: &Answer| !is_done(answer) && is_unclosed(self.stage(answer));
+        if is_minority(self.before, old.iter().filter(|answer| is_unclosed(answer)).count()) {
             return Ok(());
         }
         self.refuse_foreign(self.before, old)?;
-        Err(untouched(self.before, old, |answer| !is_left(answer)))
+        Err(untouched(self.before, old, |answer| !is_unclosed(answer)))
     }
 
     /// Returns an error if a node belongs to another quorum or to another move.
