@@ -368,7 +368,8 @@ impl QuorumBuilder {
     /// Until a quorum has answered, the call dials unreachable nodes again until the connect timeout, so a program may
     /// start together with its servers. After that, the call waits for the remaining nodes for as long as the quorum
     /// took and at least 50 ms, but for at most an eighth of the node timeout. Later, the client dials these nodes in
-    /// the background. With [`RestartGuard::Off`], the call waits for the remaining nodes until the connect timeout.
+    /// the background. With [`RestartGuard::Off`], the call waits until each remaining node has answered or failed, at
+    /// most until the connect timeout.
     ///
     /// The call logs a warning after a second without a quorum. The call also logs a warning if a quorum has answered
     /// but no quorum votes, because nodes are in quarantine or new. Then locks wait until a quorum votes.
