@@ -1,4 +1,4 @@
-//! The clock for real use.
+//! The clock of clients on real nodes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,17 +20,17 @@ use crate::clock::{Clock, Instant, boot_time::boot_time, timer_driver::TimerDriv
 /// | another system, no free file descriptor, or the runtime has ended | a thread, started by the first sleep | late by up to a second |
 /// | no thread can be started | the sleeping tasks, which are polled until they are due | at once |
 ///
-/// Therefore the cost of a sleep may grow, but every sleep ends. [`now`](Clock::now) does not depend on any driver.
+/// Therefore every sleep ends, if at a higher cost. [`now`](Clock::now) does not depend on a driver.
 ///
-/// Task and thread end when the clock, its clones and its sleeps are dropped.
+/// The task and the thread end when the clock, its clones and its sleeps are dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct BootClock {
     timers: Arc<TimerSet>,
 }
 
 impl BootClock {
-    /// Returns a clock whose timers are driven by a task on `runtime`. The runtime must have IO enabled, as
-    /// for any socket. Otherwise, the task panics, and a thread drives the timers.
+    /// Returns a clock whose timers a task on `runtime` drives. The runtime must have IO enabled, as for any socket.
+    /// Otherwise the task panics, and a thread drives the timers.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     pub(crate) fn start(runtime: &Handle) -> Self {
         use crate::{
@@ -51,7 +51,7 @@ impl BootClock {
         }
     }
 
-    /// Returns a clock whose timers are driven by a thread. On this system, the runtime is not needed.
+    /// Returns a clock whose timers a thread drives. On this system, the clock does not need the runtime.
     #[cfg(any(not(target_os = "linux"), redquorum_portable))]
     pub(crate) fn start(_runtime: &Handle) -> Self {
         Self::with_thread()
@@ -67,9 +67,9 @@ impl Clock for BootClock {
         boot_time()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is where the time of day comes from")]
+    #[expect(clippy::disallowed_methods, reason = "the only access to the time of day")]
     fn time_of_day(&self) -> Duration {
-        // A clock that shows a time before 1970 counts as not set.
+        // If the clock shows a time before 1970, the time of day is zero.
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
     }
 

@@ -1,4 +1,4 @@
-//! The machine's clock.
+//! The monotonic time of the machine.
 
 use crate::clock::Instant;
 
@@ -16,10 +16,10 @@ pub(super) fn boot_time() -> Instant {
 
 /// Returns the time since the first call of this function, by [`std::time::Instant`].
 ///
-/// Some systems include suspended time. Other systems, such as macOS, do not, so a lease seems valid for longer, by the
-/// time that the machine was suspended.
+/// Some systems include suspended time. On systems that exclude suspended time, such as macOS, a lease seems valid too
+/// long, by the time for which the machine was suspended.
 #[cfg(any(not(target_os = "linux"), redquorum_portable))]
-#[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
+#[expect(clippy::disallowed_methods, reason = "the only access to real time on this system")]
 pub(super) fn boot_time() -> Instant {
     use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! The driver of the timers: fires them when the earliest is due.
+//! The driver of the timers: the timerfd or thread that fires when the earliest timer is due.
 
 use std::{
     io,
@@ -11,14 +11,14 @@ use std::{
 use crate::clock::timerfd::Timerfd;
 use crate::clock::{Instant, boot_time::boot_time, timers::TimerSet};
 
-/// The longest sleep of the thread. A thread's sleep does not count suspended time, so after a suspend, the thread may
-/// be late by this time.
+/// The longest sleep of the thread. The sleep does not count suspended time, so after a suspend, the thread may be late
+/// by this time.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// The source of wake-ups that fires the timers when the earliest is due.
 #[derive(Debug)]
 pub(super) enum TimerDriver {
-    /// A timer of the kernel, which fires as long as the runtime that watches the timer lives.
+    /// A timer of the kernel. A task of the runtime watches the timer, so the timer fires until the runtime ends.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     Timerfd(Timerfd),
     /// A thread, which needs no runtime and no file descriptor.
@@ -28,7 +28,7 @@ pub(super) enum TimerDriver {
 }
 
 impl TimerDriver {
-    /// Sets the deadline, in place of the one before. Returns whether the driver will fire.
+    /// Sets the deadline, which replaces the previous deadline. Returns whether the driver will fire.
     #[cfg_attr(
         any(not(target_os = "linux"), redquorum_portable),
         expect(unused_variables, reason = "the thread reads the timers itself")
@@ -56,15 +56,15 @@ impl TimerDriver {
     ///
     /// If the system allows no more threads.
     pub(super) fn thread(timers: Weak<TimerSet>) -> io::Result<Self> {
-        let thread = thread::Builder::new()
-            .name("redquorum-clock".to_owned())
-            .spawn(move || fire_in_slices(&timers))?;
+        let thread =
+            thread::Builder::new().name("redquorum-clock".to_owned()).spawn(move || run_thread(&timers))?;
         Ok(Self::Thread(thread.thread().clone()))
     }
 }
 
+/// Fires the timers at each deadline, until the timers are dropped.
 #[expect(clippy::disallowed_methods, reason = "a thread of its own, which blocks no task")]
-fn fire_in_slices(timers: &Weak<TimerSet>) {
+fn run_thread(timers: &Weak<TimerSet>) {
     while let Some(next) = timers.upgrade().map(|timers| timers.fire()) {
         match next {
             Some(deadline) => {

@@ -24,6 +24,7 @@ use crate::clock::Instant;
 #[derive(Debug, Default)]
 pub(super) struct TimerQueue {
     timers: BTreeMap<(Instant, u64), Waker>,
+    /// The deadline that is set in the driver.
     armed: Option<Instant>,
 }
 
@@ -41,11 +42,11 @@ impl TimerQueue {
         self.timers.remove(&(deadline, id))
     }
 
-    /// Removes all timers that are due. Returns their wakers, earliest deadline first. The set deadline is
-    /// forgotten.
+    /// Handles a fire of the driver: removes all timers that are due, and records that no deadline is set. Returns the
+    /// wakers, earliest deadline first.
     ///
-    /// The set deadline is forgotten even if the driver fired early, as a new thread does, which reads the timers at
-    /// once. If the driver still counted as set, and the earliest timer were removed, no later timer would fire.
+    /// The driver may fire before its deadline, because a new thread reads the timers at once. Even then, the driver
+    /// counts as not set. Otherwise no timer would fire if the earliest timer were removed and a later one inserted.
     #[must_use = "wake them after the mutex is released"]
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Waker> {
         self.armed = None;
@@ -59,7 +60,7 @@ impl TimerQueue {
         due
     }
 
-    /// Removes all timers, and forgets the set deadline, because the driver will not fire.
+    /// Removes all timers, and records that no deadline is set, because the driver will not fire. Returns the wakers.
     #[must_use = "wake them after the mutex is released"]
     pub(super) fn take_all(&mut self) -> Vec<Waker> {
         self.armed = None;

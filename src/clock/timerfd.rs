@@ -14,7 +14,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::clock::{Instant, timers::TimerSet};
 
-/// A timer on `CLOCK_BOOTTIME`. Tokio's own timers stand still while the machine is suspended.
+/// A timer on `CLOCK_BOOTTIME`. Tokio's own timers do not count the time for which the machine is suspended.
 #[derive(Clone, Debug)]
 pub(super) struct Timerfd(Arc<OwnedFd>);
 
@@ -24,9 +24,10 @@ impl Timerfd {
         Ok(Self(Arc::new(timerfd_create(TimerfdClockId::Boottime, flags)?)))
     }
 
-    /// Sets the timer, in place of the deadline before. If `deadline` has passed, the timer fires at once.
+    /// Sets the deadline of the timer. The deadline replaces the previous deadline. If `deadline` has passed, the timer
+    /// fires at once.
     pub(super) fn set(&self, deadline: Instant) -> io::Result<()> {
-        // The kernel takes zero for "never", and limits values that are too large.
+        // For the kernel, zero means "never". The kernel limits values that are too large.
         let deadline = deadline.since_origin().max(Duration::from_nanos(1));
         let value = Timespec {
             tv_sec: deadline.as_secs().try_into().unwrap_or(i64::MAX),
@@ -54,8 +55,8 @@ impl Timerfd {
 
 /// The task that wakes timers when the timerfd fires.
 ///
-/// The drop of the last handle on the timers fires the timerfd, and the task ends. If the task ends before, because
-/// its runtime ends or cannot watch the timerfd, the task reports its end to the timers.
+/// The drop of the last handle on the timers fires the timerfd, and the task ends. If the task ends earlier, because
+/// its runtime ends or cannot watch the timerfd, the drop of the task reports the end to the timers.
 #[derive(Debug)]
 pub(super) struct TimerfdTask {
     timers: Weak<TimerSet>,
@@ -73,7 +74,7 @@ impl TimerfdTask {
             return;
         };
         while let Ok(mut readable) = timer.readable().await {
-            // Clears the expiry of the timerfd. There is none if a sleep has just set the timerfd again.
+            // Clears the expiry of the timerfd. The read fails if a sleep has just set the timerfd again.
             let _taken = rustix::io::read(timer.get_ref(), &mut [0; 8]);
             // Readiness is cleared before the timers are read, so that a later expiry is not missed.
             readable.clear_ready();

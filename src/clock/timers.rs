@@ -1,4 +1,4 @@
-//! The timers of one clock.
+//! The timers of a [`BootClock`](crate::clock::BootClock), and the sleeps that wait for them.
 
 use std::{
     pin::Pin,
@@ -16,8 +16,8 @@ use crate::{
 
 /// The timers of one clock, and the driver that is set for the earliest of them.
 ///
-/// The handles of the clock and each [`Sleep`] share the timers. The task or thread of the driver holds them
-/// weakly, and ends when they are dropped.
+/// The handles of the clock and each [`Sleep`] share the timers. The task or thread of the driver has a weak reference,
+/// and ends when the timers are dropped.
 ///
 /// ```text
 ///  Sleep::poll ──► TimerQueue::insert ──► arm ──► TimerDriver::set
@@ -56,24 +56,24 @@ impl TimerSet {
         Sleep { timers: Arc::clone(self), deadline, id, is_queued: false }
     }
 
-    /// Fires: wakes all timers that are due, and returns the next deadline. The driver calls this; additional
-    /// calls are harmless.
+    /// Wakes the sleeps that are due, and returns the next deadline. The driver calls this function. Additional calls
+    /// are harmless.
     pub(super) fn fire(self: &Arc<Self>) -> Option<Instant> {
         let mut state = lock(&self.state);
-        let mut awake = state.timer_queue.take_due(boot_time());
+        let mut wakers = state.timer_queue.take_due(boot_time());
         if !self.arm(&mut state) {
-            awake.append(&mut state.timer_queue.take_all());
+            wakers.append(&mut state.timer_queue.take_all());
         }
         let next = state.timer_queue.earliest();
         drop(state);
-        awake.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
         next
     }
 
-    /// Handles the end of the timerfd task: wakes all timers. A sleep that is polled again is inserted again,
-    /// with a driver that works.
+    /// Handles the end of the timerfd task: wakes all sleeps. If a sleep is polled again, its timer is inserted again,
+    /// and a thread drives the timers.
     ///
-    /// No thread is started here, because most sleeps belong to tasks of the runtime that has ended, and are not
+    /// This function starts no thread, because most sleeps belong to tasks of the runtime that has ended, and are not
     /// polled again.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     pub(super) fn on_timerfd_task_ended(&self) {
@@ -82,11 +82,12 @@ impl TimerSet {
             return;
         }
         state.timer_driver = TimerDriver::None;
-        let awake = state.timer_queue.take_all();
+        let wakers = state.timer_queue.take_all();
         drop(state);
-        awake.into_iter().for_each(Waker::wake);
+        wakers.into_iter().for_each(Waker::wake);
     }
 
+    /// Inserts the timer of a sleep that was polled before its deadline.
     fn enqueue(self: &Arc<Self>, deadline: Instant, id: u64, waker: &Waker) {
         let cloned = waker.clone();
         let mut state = lock(&self.state);
@@ -101,11 +102,11 @@ impl TimerSet {
         }
     }
 
-    /// Sets the driver if necessary, and starts a thread if the driver does not work. Returns `false` if no
-    /// thread can be started.
+    /// Sets the driver if necessary, and starts a thread if the driver does not work. Returns `false` if no thread can
+    /// be started.
     ///
-    /// The mutex is held meanwhile: if two deadlines reached the driver in the wrong order, the driver would
-    /// be set to the later one.
+    /// The caller keeps the mutex locked. Otherwise two deadlines could reach the driver in the wrong order, and the
+    /// driver would be set for the later deadline.
     fn arm(self: &Arc<Self>, state: &mut TimersState) -> bool {
         let Some(deadline) = state.timer_queue.arm() else {
             return true;

@@ -6,7 +6,7 @@ use futures::future::{self, BoxFuture, FutureExt};
 
 use crate::clock::{Clock, Instant};
 
-/// The time of day at which virtual time begins. The time lies in 2023, so that fencing tokens have the size of real
+/// The time of day at which virtual time begins. The date is in 2023, so that fencing tokens are as large as real
 /// tokens.
 pub(crate) const VIRTUAL_EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
@@ -21,29 +21,29 @@ pub(crate) struct TokioClock {
 
 impl TokioClock {
     /// Returns a clock that starts at zero. Outside of a runtime, the clock follows real time instead of panicking.
-    #[expect(clippy::disallowed_methods, reason = "this is where virtual time comes from")]
+    #[expect(clippy::disallowed_methods, reason = "the only access to virtual time")]
     pub(crate) fn new() -> Self {
         Self { origin: tokio::time::Instant::now() }
     }
 }
 
 impl Clock for TokioClock {
-    #[expect(clippy::disallowed_methods, reason = "this is where virtual time comes from")]
+    #[expect(clippy::disallowed_methods, reason = "the only access to virtual time")]
     fn now(&self) -> Instant {
         Instant::from_origin(tokio::time::Instant::now().saturating_duration_since(self.origin))
     }
 
-    /// In-memory nodes use the same time of day.
+    /// Returns the time of day that in-memory nodes use, too.
     fn time_of_day(&self) -> Duration {
         VIRTUAL_EPOCH + self.now().since_origin()
     }
 
-    /// Tokio's timers count whole milliseconds, rounded up.
+    /// Returns a millisecond, because Tokio's timers count whole milliseconds, rounded up.
     fn granularity(&self) -> Duration {
         Duration::from_millis(1)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is where virtual time passes")]
+    #[expect(clippy::disallowed_methods, reason = "the only sleep in virtual time")]
     fn sleep_until(&self, deadline: Instant) -> BoxFuture<'static, ()> {
         match self.origin.checked_add(deadline.since_origin()) {
             Some(deadline) => async move { tokio::time::sleep_until(deadline).await }.boxed(),
@@ -55,7 +55,7 @@ impl Clock for TokioClock {
 
 /// Whether the current runtime has its timers enabled, which the sleeps of a [`TokioClock`] need.
 ///
-/// Tokio has no question for this, and panics at the creation of a sleep.
+/// Tokio has no function that returns this, and panics at the creation of a sleep if timers are disabled.
 #[expect(clippy::disallowed_methods, reason = "the sleep is dropped")]
 pub(crate) fn has_timers() -> bool {
     std::panic::catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()

@@ -9,7 +9,7 @@ use crate::{
     error::{ConfigError, out_of_range},
 };
 
-/// The time of a waiter's first attempt without a notice.
+/// The delay before a waiter's first attempt without a notice.
 const FIRST_POLL: Duration = Duration::from_millis(500);
 
 /// The default of [`LockOptions::poll_interval`], and its bounds. Below the lower bound, polls would be a busy loop.
@@ -17,28 +17,28 @@ const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(5);
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// The least delay between attempts that fail without a quorum. The delay doubles with each failure.
+/// The least delay after an attempt that fails without a quorum. The delay doubles with each failure.
 const RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// The checked settings of a lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckedLock {
-    /// The settings of its attempts, such as the ttl.
+    /// The settings of the lock's attempts, such as the ttl.
     pub(crate) attempt: AttemptConfig,
     pub(crate) hold_at_most: Option<Duration>,
     pub(crate) quorum_timeout: Duration,
-    /// Whether the quorum timeout was set. If not, a call also waits for nodes that have reported the end of
-    /// their quarantine.
+    /// Whether the program has set the quorum timeout. If not, a call also waits for nodes that have reported the end
+    /// of their quarantine.
     pub(crate) is_quorum_timeout_set: bool,
     pub(crate) pacing: Pacing,
-    /// The time for which a node keeps the queue entry of a waiter without a request of the waiter.
+    /// The time after which a node deletes the queue entry of a waiter, counted from the last request of the waiter.
     pub(crate) entry_ttl: Duration,
     /// Whether the watchdog renews the lease.
     pub(crate) is_renewed: bool,
 }
 
 impl CheckedLock {
-    /// Returns the wait for a quorum of a call that began at `start`.
+    /// Returns the wait for a quorum, for a call that began at `start`.
     pub(crate) fn quorum_wait(&self, start: Instant) -> QuorumWait {
         QuorumWait {
             start,
@@ -51,10 +51,10 @@ impl CheckedLock {
 
 /// The settings of a lock, semaphore or election. Settings that are not set come from the quorum.
 ///
-/// All setters are `const`, so a program names its options once. Setters of locks
-/// ([`RedLock::options`](crate::RedLock::options) and the like) *replace* the options of the lock. The
-/// settings are checked by the first call, which fails with [`Error::Config`](crate::Error::Config) if they
-/// cannot work.
+/// All setters are `const`, so a program can define its options as a constant. Setters of locks
+/// ([`RedLock::options`](crate::RedLock::options) and the like) *replace* all options of the lock. The first call of
+/// the lock checks the settings, and fails with [`Error::Config`](crate::Error::Config) if the settings are invalid.
+///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -69,7 +69,7 @@ impl CheckedLock {
 /// # Ok(())
 /// # }
 /// ```
-// Not `Copy`: an option may later be a value that is no number, and the removal of `Copy` would break programs.
+// Not `Copy`: a later option may have a type that is not `Copy`, and the removal of `Copy` would break programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "options do nothing until a lock is given them"]
 pub struct LockOptions {
@@ -96,16 +96,16 @@ impl LockOptions {
         }
     }
 
-    /// Sets the time after which nodes delete the lock without a renewal (default: the quorum's, 30 s). A
-    /// crashed holder blocks other clients for this time; a longer pause of the network or of a quorum of
-    /// nodes costs the lease.
+    /// Sets the time after which nodes delete the lock without a renewal (default: the quorum's, 30 s). After a crash,
+    /// the lock blocks other clients for at most this time. If the network or a quorum of nodes fails for longer, the
+    /// lease is lost.
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
     }
 
-    /// Lets the lease end with its ttl (default: renewed at a third of the ttl for as long as the guard
-    /// lives). The campaigns of an election and `observe` refuse this option with
+    /// Lets the lease end with its ttl (default: the lease is renewed at a third of the ttl until its guard is unlocked
+    /// or dropped). The campaigns of an election and `observe` refuse this option with
     /// [`Error::Config`](crate::Error::Config) (`Unsupported`).
     pub const fn without_renewal(mut self) -> Self {
         self.without_renewal = true;
@@ -113,7 +113,7 @@ impl LockOptions {
     }
 
     /// Ends the lease after this time, in spite of renewals (default: no limit). Without a limit, a lease is renewed
-    /// for ever if a hung task keeps its guard alive.
+    /// forever if a hung task keeps its guard.
     pub const fn hold_at_most(mut self, time: Duration) -> Self {
         self.hold_at_most = Some(time);
         self
@@ -128,29 +128,29 @@ impl LockOptions {
         self
     }
 
-    /// Sets the time after which a waiting call fails if no quorum is available (default: one ttl, or until nodes
-    /// leave a quarantine whose end they have reported, if that is later). While another client holds the
-    /// resource, a call waits without a limit. `Duration::MAX` means never: for a loop that campaigns as long
-    /// as the process lives. The time of each call counts separately, even behind a call of its process with
-    /// a longer quorum timeout.
+    /// Sets the time after which a waiting call fails if no quorum is available (default: one ttl, or until nodes leave
+    /// a quarantine whose end they have reported, if that is later). While another client holds the resource, a call
+    /// waits without a limit. With `Duration::MAX`, a call never fails for lack of a quorum, such as in a loop that
+    /// campaigns until the process ends. Each call has its own timeout, even if the call waits behind another call of
+    /// the process with a longer quorum timeout.
     pub const fn quorum_timeout(mut self, timeout: Duration) -> Self {
         self.quorum_timeout = Some(timeout);
         self
     }
 
-    /// Sets the longest time that a waiter sleeps without a notice of a node (default: 5 s; 1 ms to a day). A
-    /// waiter makes its first attempt without a notice after 500 ms. The delays to the next attempts double
-    /// up to this time, each with a jitter of 50 %. They double up to a fifth of this time for the third waiter
-    /// of a queue, and up to a larger part for each waiter behind. A shorter time costs the nodes more commands for each
-    /// waiter; a longer time delays a waiter whose notice was lost. A waiter for any of more than three slots
-    /// or resources also queries all of them once in this time. A node keeps the queue entry of a waiter for
-    /// twice this time, and at most for `max_ttl`.
+    /// Sets the longest time that a waiter sleeps without a notice of a node (default: 5 s; 1 ms to a day). A waiter
+    /// makes its first attempt without a notice after 500 ms. The delays to the next attempts double up to this time,
+    /// each with a jitter of 50 %. For the third waiter of a queue, the limit is a fifth of this time, and the limit
+    /// grows up to this time for later waiters. With a shorter time, each waiter sends the nodes more commands. With a
+    /// longer time, a waiter whose notice was lost waits longer. A waiter for any of more than three slots or resources
+    /// also queries all of them once in this time. A node keeps the queue entry of a waiter for twice this time, and at
+    /// most for `max_ttl`.
     pub const fn poll_interval(mut self, longest: Duration) -> Self {
         self.longest_poll = Some(longest);
         self
     }
 
-    /// Sets the time of the first attempt without a notice, in place of 500 ms.
+    /// Sets the delay before the first attempt without a notice, in place of 500 ms.
     #[cfg(test)]
     pub(crate) const fn first_poll(mut self, first: Duration) -> Self {
         self.first_poll = Some(first);

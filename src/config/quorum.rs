@@ -9,13 +9,13 @@ use crate::{
     values::{Fingerprint, Label, MAX_LABEL_BYTES},
 };
 
-/// The precision of the time at which a lost counter begins again. If a node forgot its counters twice within less
-/// time, the node would give the same votes again.
+/// The precision of the time from which a node computes the start of a lost counter. If a node forgot its counters
+/// twice within less time, the node would give the same votes again.
 const COUNTER_PRECISION: Duration = Duration::from_secs(1);
 
-/// The version of the protocol, on which all clients and nodes of a quorum must agree: the names of keys, the cases in
-/// which an unlock leaves a tombstone, and the party that checks the ttl of a counter. The number grows with every
-/// change of the protocol.
+/// The version of the protocol, on which all clients and nodes of a quorum must agree. The protocol includes the names
+/// of keys, the cases in which an unlock leaves a tombstone, and the rule that decides whether the client or the node
+/// checks the ttl of a counter. The number grows with every change of the protocol.
 const PROTOCOL: u32 = 3;
 
 /// The longest `max_ttl` and counter ttl: ten years. The limit keeps every sum of times far below the largest
@@ -176,18 +176,19 @@ impl Default for QuorumSettings {
 }
 
 impl CheckedQuorum {
-    /// Returns how connections register; `None` if the restart guard is off.
+    /// Returns the treatment of nodes without metadata at registrations; `None` without registrations, because the
+    /// restart guard is off.
     pub(crate) fn registration(&self) -> Option<NewNodes> {
         let is_guarded = self.parameters.guard != RestartGuard::Off;
         is_guarded.then_some(self.new_nodes)
     }
 
-    /// Whether the client can only inspect and observe.
+    /// Whether the client is read-only: it can inspect and observe, but changes no node.
     pub(crate) fn is_read_only(&self) -> bool {
         self.new_nodes == NewNodes::Ignore
     }
 
-    /// Returns the node timeout of a lock with this ttl that sets none.
+    /// Returns the node timeout of a lock with this ttl and without a node timeout of its own.
     pub(crate) fn node_timeout_for(&self, ttl: Duration) -> Duration {
         self.node_timeout.unwrap_or_else(|| default_node_timeout(ttl))
     }

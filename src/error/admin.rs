@@ -11,8 +11,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
-    /// Nodes that are needed did not take part. Nodes whose reply is `Done` keep the changes, and another
-    /// call with the same arguments continues from there.
+    /// Nodes that are needed did not take part. Nodes whose reply is `Done` keep the changes, and another call with the
+    /// same arguments continues with the remaining nodes.
     #[error(
         "not every node that is needed took part: {}",
         .0.with_words(&NodeReply::NotAsked, "answers, and was not changed")
@@ -51,12 +51,12 @@ pub enum AdminError {
     )]
     #[non_exhaustive]
     TooLate {
-        /// The address of a node that shows this.
+        /// The address of an old node that is closed for good, or belongs to the new configuration.
         node: Arc<str>,
         /// The configuration in its metadata.
         metadata: Arc<str>,
     },
-    /// The settings, the servers, or the combination of both configurations cannot work.
+    /// The settings, a server, or the combination of both configurations is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }

@@ -1,14 +1,15 @@
-//! Errors of settings, names, servers and calls, which people have to correct.
+//! Errors of settings, names, servers and calls, which a retry does not correct.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use crate::values::{InvalidResource, NodeError, Printable, Resource};
 
-/// An error of a setting, name, server or call, which people have to correct. The text has the value and what
-/// is expected.
+/// An error of a setting, name, server or call, which an operator or a programmer has to correct. The text has the
+/// value and the accepted values.
 ///
-/// Settings of a quorum are checked by `connect`, settings of a lock by its first call. Programs match a
-/// variant in tests and for messages; for a decision, [`Error::Config`](crate::Error::Config) is enough.
+/// `connect` checks the settings of a quorum, and the first call of a lock checks the settings of the lock. Programs
+/// match the variants in tests and for messages. For a decision, [`Error::Config`](crate::Error::Config) is enough,
+/// because a retry helps with none of the variants.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -29,7 +30,7 @@ pub enum ConfigError {
         /// The accepted values.
         expected: Arc<str>,
     },
-    /// The url of a node is wrong, or is given twice. A url that is wrong is shown by its scheme and host alone.
+    /// The url of a node is wrong, or is given twice. The error shows only the scheme and host of a wrong url.
     #[error("{}: {reason}", ShownValue(.url))]
     #[non_exhaustive]
     Url {
@@ -89,15 +90,15 @@ pub enum ConfigError {
         /// The number on the nodes.
         recorded: u32,
     },
-    /// The owner of the call holds a lease to read the resource that the call would write, so the owner would wait for
-    /// itself.
+    /// The owner of the call holds a read lease on the resource that the call would lock to write, so the owner would
+    /// wait for itself.
     #[error("{resource} is read by the same owner, which would wait for itself: unlock the reader first")]
     #[non_exhaustive]
     WouldDeadlock {
         /// The resource.
         resource: Resource,
     },
-    /// A lease with several guards cannot be downgraded, because the other guards would still write.
+    /// A lease with several guards cannot be downgraded, because the other guards still allow writes.
     #[error("{resource} has {holds} guards: only the last guard of a lease can be downgraded")]
     #[non_exhaustive]
     HeldMoreThanOnce {
@@ -110,7 +111,7 @@ pub enum ConfigError {
     #[error("{reason}")]
     #[non_exhaustive]
     Unsupported {
-        /// The misfit, and what would fit.
+        /// The fault of the call, and a remedy.
         reason: Arc<str>,
     },
     /// The client is read-only: the client can inspect and observe, but cannot change anything.
@@ -126,7 +127,7 @@ pub enum ConfigError {
         /// The missing part, and a remedy.
         reason: Arc<str>,
     },
-    /// A settings file, or a file that it names, cannot be used.
+    /// A settings file, or a file that a settings file names, cannot be used.
     #[error("{}: {}{reason}", path.display(), LinePrefix(*line))]
     #[non_exhaustive]
     File {
@@ -151,7 +152,8 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Adds the number of the node, from 1, because the url in the error may be hidden.
+    /// Adds the number of the node, from 1, to a [`Url`](Self::Url) error, because the error may not show the whole
+    /// url.
     pub(crate) fn of_node(self, number: usize, count: usize) -> Self {
         match self {
             Self::Url { url, reason } if count > 1 => {
@@ -183,7 +185,7 @@ impl fmt::Display for ShownValue<'_> {
     }
 }
 
-/// Returns the way to end a difference between the fingerprints of a node and a client.
+/// Returns the remedy for a difference between the fingerprints of a node and a client.
 ///
 /// If the protocols differ, node and client have different versions of this crate, and no change of settings helps.
 fn remedy(difference: &str) -> &'static str {

@@ -26,7 +26,7 @@ pub enum LossReason {
     /// A quorum of nodes does not have the lease any more: the lease was force-unlocked, or the nodes lost their data.
     #[error("the nodes do not have it any more")]
     Revoked,
-    /// The guard unlocked the lease, and a [`Lease`](crate::Lease) was kept for longer.
+    /// The guard unlocked the lease. A [`Lease`](crate::Lease) that is used afterwards returns this reason.
     #[error("its guard has unlocked it")]
     Unlocked,
     /// The client no longer works, for this reason.

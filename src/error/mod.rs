@@ -29,11 +29,11 @@ pub use crate::values::{
 /// |---|---|
 /// | `NoQuorum` | tries later (HTTP 503); [`retry_after`](NoQuorum::retry_after) may give the time |
 /// | `LeaseLost` | stops, because another client may hold the resource |
-/// | `Config` | reports to people, who have to correct it; a retry does not help |
-/// | `Closed` | ends, because this client no longer works |
+/// | `Config` | reports the error to an operator or a programmer; a retry does not help |
+/// | `Closed` | ends, or connects a new client, because this client no longer works |
 ///
 /// After any error of a lock call, the resource does not stay locked by that call: at once on nodes that answer, and
-/// after at most one ttl on the remaining nodes. Leases of other calls are not touched.
+/// after at most one ttl on the remaining nodes. The error does not affect leases of other calls.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -43,7 +43,7 @@ pub enum Error {
     /// A lease ended before it was unlocked.
     #[error(transparent)]
     LeaseLost(#[from] LeaseLost),
-    /// The settings, a name, or the form of the call cannot work.
+    /// A setting, a name, a server or the call is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The client no longer works, for this reason.

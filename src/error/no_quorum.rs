@@ -1,15 +1,15 @@
-//! The lack of a quorum.
+//! The error of a call that got no quorum.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::values::{NodeReplies, NodeReply, Resource};
 
-/// The error of too few nodes that granted or answered, with the reply of each node.
+/// The error of a call for which too few nodes granted or answered, with the reply of each node.
 #[derive(Clone, PartialEq, Eq)]
-pub struct NoQuorum(Arc<Evidence>);
+pub struct NoQuorum(Arc<Details>);
 
 #[derive(PartialEq, Eq)]
-struct Evidence {
+struct Details {
     goal: Goal,
     replies: NodeReplies,
     /// Whether no validity was left when the attempt ended.
@@ -20,28 +20,28 @@ struct Evidence {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
     Connect,
-    /// To find a quorum of nodes that vote.
+    /// The check that a quorum of nodes votes.
     Vote,
     Lock(Resource),
     Renew(Resource),
     ForceUnlock(Resource),
     Inspect(Resource),
     List,
-    /// To find the leader of an election.
+    /// The query for the leader of an election.
     FindLeader(Resource),
-    /// To record the value of a leader.
+    /// The recording of a leader's value.
     Proclaim(Resource),
     Latch(Resource),
 }
 
 impl NoQuorum {
     pub(crate) fn new(goal: Goal, replies: NodeReplies) -> Self {
-        Self(Arc::new(Evidence { goal, replies, is_late: false }))
+        Self(Arc::new(Details { goal, replies, is_late: false }))
     }
 
     /// Returns the error of a quorum that granted too late to leave any validity.
     pub(crate) fn late(goal: Goal, replies: NodeReplies) -> Self {
-        Self(Arc::new(Evidence { goal, replies, is_late: true }))
+        Self(Arc::new(Details { goal, replies, is_late: true }))
     }
 
     /// Returns the last reply of each node.
@@ -50,16 +50,16 @@ impl NoQuorum {
         &self.0.replies
     }
 
-    /// Returns the time until enough nodes leave quarantine, counted from the answers of the nodes. `None` if more than
-    /// the votes of nodes in quarantine is missing, or if the nodes have not reported the end of their quarantine.
+    /// Returns the time until enough nodes leave quarantine, counted from the answers of the nodes. `None` if the end
+    /// of quarantines does not complete a quorum, or if the nodes have not reported the end of their quarantine.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.is_quarantined() { self.0.replies.quarantined_for() } else { None }
     }
 
-    /// Whether quarantines are the reason, because nodes restarted, were flushed, or are new. If no client has ever
-    /// locked on these nodes, [`admin::init`](crate::admin::init) makes them vote at once. After a restart or a flush,
-    /// a lease may still be held, so the caller has to wait.
+    /// Whether quarantines are the reason of the error, because nodes restarted, were flushed, or are new. If no client
+    /// has ever locked on these nodes, [`admin::init`](crate::admin::init) makes them vote at once. After a restart or
+    /// a flush, a lease may still be held, so the caller has to wait.
     #[must_use]
     pub fn is_quarantined(&self) -> bool {
         !self.0.is_late && self.0.replies.is_quarantined()
@@ -71,8 +71,8 @@ impl NoQuorum {
 }
 
 impl Goal {
-    /// Returns the words for a node that did what the call asked for. A call that reads asks for no vote.
-    fn done(&self) -> &'static str {
+    /// Returns the words for a node that executed the request. An answer to a call that reads is no vote.
+    fn words_for_done(&self) -> &'static str {
         match self {
             Self::Connect | Self::Vote | Self::Inspect(_) | Self::List | Self::FindLeader(_) => "answers",
             Self::Lock(_) | Self::Renew(_) | Self::ForceUnlock(_) | Self::Proclaim(_) | Self::Latch(_) => {
@@ -105,7 +105,7 @@ impl fmt::Display for Goal {
 
 impl fmt::Display for NoQuorum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Evidence { goal, replies, is_late } = &*self.0;
+        let Details { goal, replies, is_late } = &*self.0;
         write!(f, "{goal}: {} of {} nodes needed", replies.needed(), replies.all().len())?;
         if *is_late {
             f.write_str(match replies.has_quorum() {
@@ -123,13 +123,13 @@ impl fmt::Display for NoQuorum {
                  here; after a restart or a flush, wait)"
             )?;
         }
-        write!(f, "; {}", replies.with_words(&NodeReply::Done, goal.done()))
+        write!(f, "; {}", replies.with_words(&NodeReply::Done, goal.words_for_done()))
     }
 }
 
 impl fmt::Debug for NoQuorum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Evidence { goal, replies, is_late } = &*self.0;
+        let Details { goal, replies, is_late } = &*self.0;
         f.debug_struct("NoQuorum")
             .field("goal", goal)
             .field("node_replies", replies)
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::values::{NodeError, NodeReply};
 
-    /// A call that reads asks for no vote, so a node that answers has granted nothing.
+    /// An answer to a call that reads is no vote, so the text must not say that the node has granted.
     #[test]
     fn a_node_that_answered_is_described_by_the_purpose_of_the_call() {
         let replies = || {

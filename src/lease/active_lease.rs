@@ -1,4 +1,4 @@
-//! The active lease, which its guards, the watchdog and the expiry share.
+//! A lease as its guards, the watchdog and the expiry share it.
 
 use std::{
     sync::{Arc, Mutex},
@@ -29,7 +29,10 @@ use self::{
 mod lease_span;
 mod lease_state;
 
-/// An acquired lease, until its unlock.
+/// A lease from its grant on, shared by its guards, the watchdog and the expiry.
+///
+/// The value outlives the lease: after an unlock or a loss, guards read the reason here. Only the phase
+/// [`LeasePhase::Active`] means that the lease is neither unlocked nor lost.
 ///
 /// # Invariants
 ///
@@ -41,9 +44,9 @@ pub(crate) struct ActiveLease {
     pub(crate) id: LeaseNumber,
     pub(crate) terms: LeaseTerms,
     /// The time of the registration with the leases of the client.
-    pub(crate) since: Instant,
-    /// The time until which arriving readers may join the lease: after the grant, as long as the acquisition took. Thus
-    /// a reader that joins delays a writer no longer than a reader with a lease of its own.
+    pub(crate) registered_at: Instant,
+    /// The time until which arriving readers may join the lease. The period from the grant to this time is as long as
+    /// the acquisition was. Thus a reader that joins delays a writer no longer than a reader with a lease of its own.
     pub(crate) joinable_until: Instant,
     observer: Arc<dyn Observer>,
     state: Mutex<LeaseState>,
@@ -55,13 +58,14 @@ pub(crate) struct ActiveLease {
 /// The constant part of a lease.
 #[derive(Debug)]
 pub(crate) struct LeaseTerms {
-    /// The attempt that acquired the lease, by the number that the observer has given the attempt.
+    /// The number that the observer gave the attempt that acquired the lease.
     pub(crate) attempt: u64,
     /// The first of the resources, which names the lease in errors and logs.
     pub(crate) resource: Resource,
     pub(crate) resources: Resources,
     pub(crate) lease_id: LeaseId,
     pub(crate) token: FencingToken,
+    /// Whether the watchdog renews the lease.
     pub(crate) is_renewed: bool,
     /// The time to wait for a node's answer to a renewal or an unlock.
     pub(crate) node_timeout: Duration,
@@ -73,6 +77,7 @@ pub(crate) struct Acquired {
     pub(crate) terms: LeaseTerms,
     pub(crate) time: LeaseTime,
     pub(crate) nodes: Vec<NodeLeaseState>,
+    /// The outstanding replies to the lock, each with its node.
     pub(crate) late: Vec<(usize, Reply)>,
     pub(crate) queue_node: QueueNodeView,
     /// Keeps a shutdown waiting until the lease is registered.
@@ -84,11 +89,11 @@ pub(crate) struct Acquired {
 pub(crate) enum UnlockOutcome {
     /// Other holds remain.
     Active,
-    /// This call gave back the last hold.
+    /// This call gave back the last hold, and ended the lease as unlocked.
     Unlocked,
-    /// The validity was over, and this call has ended the lease.
+    /// The phase was still `Active` after the end of the validity, and this call ended the lease as lost.
     Lost(LossReason),
-    /// The lease had ended before this call.
+    /// The lease had been unlocked or lost before this call.
     Over(LossReason),
 }
 
@@ -96,16 +101,17 @@ impl ActiveLease {
     pub(crate) fn new(
         id: LeaseNumber,
         acquired: Acquired,
-        since: Instant,
+        registered_at: Instant,
         observer: Arc<dyn Observer>,
     ) -> Self {
         let Acquired { terms, time, nodes, late, queue_node, .. } = acquired;
         let late = late.into_iter().map(|(node, reply)| (node, OperationKind::Lock, reply)).collect();
-        let joinable_until = since + since.saturating_duration_since(time.renewed_at());
+        let acquisition = registered_at.saturating_duration_since(time.renewed_at());
+        let joinable_until = registered_at + acquisition;
         let span = LeaseSpan::begin(&terms.resource, &terms.lease_id, terms.token);
         let state =
             Mutex::new(LeaseState { phase: LeasePhase::Active, time, holds: 1, nodes, late, queue_node });
-        Self { id, terms, since, joinable_until, observer, state, span, changed: Notify::new() }
+        Self { id, terms, registered_at, joinable_until, observer, state, span, changed: Notify::new() }
     }
 
     pub(crate) fn valid_until(&self) -> Instant {
@@ -120,7 +126,7 @@ impl ActiveLease {
         lock(&self.state).time.ttl()
     }
 
-    /// Whether nodes store the number of holds. Nodes store this number except for readers.
+    /// Whether nodes store the number of holds. Nodes do not store this number for readers.
     pub(crate) fn counts_holds(&self) -> bool {
         !self.terms.resources.are_all_shared()
     }
@@ -129,12 +135,12 @@ impl ActiveLease {
         lock(&self.state).holds
     }
 
-    /// Whether the lease is neither unlocked nor lost. The validity may have ended.
-    pub(crate) fn is_held(&self) -> bool {
+    /// Whether the phase is `Active`. The validity may have ended already.
+    pub(crate) fn is_active(&self) -> bool {
         lock(&self.state).phase == LeasePhase::Active
     }
 
-    /// Returns `Ok` while the lease is certainly valid.
+    /// Returns `Ok` while the lease is certainly valid, and otherwise the loss.
     pub(crate) fn ensure(&self, now: Instant) -> Result<(), LeaseLost> {
         self.loss_at(now).map_or(Ok(()), |reason| Err(self.lost(reason)))
     }
@@ -153,11 +159,13 @@ impl ActiveLease {
         lock(&self.state).time.hold_left(now)
     }
 
-    /// Returns the reason of the loss, if the lease is lost at `now`.
+    /// Returns the reason why the lease is not valid at `now`: the loss, or `Unlocked`. Returns `None` for a valid
+    /// lease.
     pub(crate) fn loss_at(&self, now: Instant) -> Option<LossReason> {
         lock(&self.state).loss_at(now)
     }
 
+    /// Returns the error that reports the loss of this lease. The lease does not change.
     pub(crate) fn lost(&self, reason: LossReason) -> LeaseLost {
         LeaseLost { resource: self.terms.resource.clone(), reason }
     }
@@ -168,38 +176,39 @@ impl ActiveLease {
         self.changed.notified()
     }
 
-    /// Ends an active lease as lost. If this returns `true`, the caller has to submit the unlock.
+    /// Ends an active lease as lost. Returns whether the lease was active. If the lease was active, the caller has to
+    /// submit the unlock.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
         let mut state = lock(&self.state);
-        let was_held = state.phase == LeasePhase::Active;
-        if was_held {
+        let was_active = state.phase == LeasePhase::Active;
+        if was_active {
             state.phase = LeasePhase::Lost(reason);
         }
         drop(state);
-        if was_held {
+        if was_active {
             self.changed.notify_waiters();
         }
-        was_held
+        was_active
     }
 
-    /// Adds a hold, unless the last hold was given back. A lost lease with a hold accepts more holds, and their guards
-    /// report the loss.
+    /// Adds a hold, unless the last hold was given back. Returns whether a hold was added. A lost lease with a hold
+    /// accepts more holds, and their guards report the loss.
     pub(crate) fn enter(&self) -> bool {
         let mut state = lock(&self.state);
-        let is_entered = state.holds > 0;
-        if is_entered {
+        let can_enter = state.holds > 0;
+        if can_enter {
             state.holds += 1;
         }
-        is_entered
+        can_enter
     }
 
     /// Removes a hold. If the validity is over, the lease ends as lost, even if holds remain. Otherwise the last hold
-    /// ends the lease as unlocked. If this returns [`UnlockOutcome::Unlocked`] or [`UnlockOutcome::Lost`], the caller has to
+    /// ends the lease as unlocked. After [`UnlockOutcome::Unlocked`] or [`UnlockOutcome::Lost`], the caller has to
     /// submit the unlock.
     pub(crate) fn leave(&self, now: Instant) -> UnlockOutcome {
         let mut state = lock(&self.state);
         state.holds = state.holds.saturating_sub(1);
-        let (phase, left) = match (state.phase, state.loss_at(now)) {
+        let (phase, outcome) = match (state.phase, state.loss_at(now)) {
             (LeasePhase::Active, Some(reason)) => (LeasePhase::Lost(reason), UnlockOutcome::Lost(reason)),
             (_, Some(reason)) => return UnlockOutcome::Over(reason),
             (_, None) if state.holds > 0 => return UnlockOutcome::Active,
@@ -208,10 +217,10 @@ impl ActiveLease {
         state.phase = phase;
         drop(state);
         self.changed.notify_waiters();
-        left
+        outcome
     }
 
-    /// Ends the span of the lease. If the lease is lost, this is first logged in the span.
+    /// Ends the span of the lease. A loss is logged inside of the span before.
     pub(super) fn end_span(&self, end: LeaseEnd) {
         self.span.end(
             || {
@@ -231,20 +240,22 @@ impl ActiveLease {
         lock(&self.state).queue_node
     }
 
-    /// Handles a renewal that started at `start` and now has a quorum. Returns whether the renewal counts.
-    pub(crate) fn renewed(&self, start: Instant, clock: &dyn Clock) -> bool {
+    /// Extends the validity after a quorum has confirmed the renewal that started at `start`. Returns false if the
+    /// lease has already ended.
+    pub(crate) fn extend(&self, start: Instant, clock: &dyn Clock) -> bool {
         let mut state = lock(&self.state);
-        // The clock is read under the mutex. By an older time, the renewal could extend a lease whose end a guard has
+        // The clock is read under the mutex. With an older time, the renewal could extend a lease whose end a guard has
         // already reported.
-        let counts = state.phase == LeasePhase::Active && state.time.renew(start, clock.now());
+        let is_extended = state.phase == LeasePhase::Active && state.time.renew(start, clock.now());
         drop(state);
-        if counts {
+        if is_extended {
             self.changed.notify_waiters();
         }
-        counts
+        is_extended
     }
 
-    /// Submits the unlock to every node that may have the key. The caller has ended the lease before, by
+    /// Submits the unlock to every node that may have the key, and returns the outstanding replies. Nodes that have not
+    /// confirmed are sent the unlock again until `until`. The caller has ended the lease before, by
     /// [`lose`](Self::lose) or [`leave`](Self::leave).
     pub(crate) fn submit_unlock(&self, nodes: &[Arc<dyn Node>], until: Instant) -> Vec<(usize, Reply)> {
         let mut state = lock(&self.state);
@@ -255,12 +266,12 @@ impl ActiveLease {
         let mut requests: Vec<(UnlockKind, Request)> = Vec::with_capacity(1);
         let mut unlock = |tombstone, renewed_at: Option<Instant>| {
             let kind = (tombstone, renewed_at);
-            if let Some((_, request)) = requests.iter().find(|(known, _)| *known == kind) {
+            if let Some((_, request)) = requests.iter().find(|(other, _)| *other == kind) {
                 return request.clone();
             }
             let (resources, lease_id) = (self.terms.resources.clone(), self.terms.lease_id.clone());
             let unlock = Unlock { resources, lease_id, notify: true, tombstone, has_waiters };
-            let executed_by = renewed_at.unwrap_or(self.since) + self.terms.node_timeout;
+            let executed_by = renewed_at.unwrap_or(self.registered_at) + self.terms.node_timeout;
             let request = Request::one(Operation::Unlock(unlock), until);
             let request = request.blocks_until(state.time.latest_key_expiry(executed_by));
             requests.push((kind, request.clone()));
@@ -285,8 +296,8 @@ impl ActiveLease {
         replies
     }
 
-    /// Whether a client may wait for the resources, by the last answer of the queue node. That answer is about one
-    /// resource.
+    /// Whether a client may wait for the resources, according to the last answer of the queue node. That answer is
+    /// about one resource, so the result for several resources is always true.
     pub(crate) fn may_have_waiters(&self) -> bool {
         self.terms.resources.len() > 1 || !lock(&self.state).is_queue_empty()
     }
@@ -327,7 +338,8 @@ impl ActiveLease {
         }
     }
 
-    /// Keeps the replies to renewals without a waiting call. The next use of the node states reads the answers.
+    /// Keeps the outstanding replies of a renewal that no call waits for. The next use of the node states reads the
+    /// answers.
     pub(crate) fn keep_late(&self, replies: Vec<(usize, Reply)>) {
         let late = replies.into_iter().map(|(node, reply)| (node, OperationKind::Renew, reply));
         lock(&self.state).late.extend(late);

@@ -1,4 +1,4 @@
-//! The expiry: the timers that end leases.
+//! The expiry: the task that ends leases at the end of their validity, and the waits of guards for that end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{
 
 /// Ends each lease at the end of its validity, and unlocks the lease at all nodes.
 ///
-/// This task is separate from the watchdog, so that no renewal can delay the end of a lease. Guards do not depend on the
-/// task, because they read the clock.
+/// This task is separate from the watchdog, so that no renewal can delay the end of a lease. Guards do not depend on
+/// the task, because they read the clock.
 pub(crate) async fn run(leases: Arc<Leases>) {
-    if !has_its_own_timer() {
+    if !has_timer() {
         return;
     }
     let context = &*leases.context;
@@ -41,18 +41,18 @@ pub(crate) async fn run(leases: Arc<Leases>) {
     }
 }
 
-/// Whether the end of a lease has a timer of its own. Without a broken rule, every end has a timer, and no late renewal
-/// has to end the lease.
-pub(crate) fn has_its_own_timer() -> bool {
+/// Whether the end of a lease has a timer. Only a test switches the timers off, so that a late renewal has to find the
+/// end of the lease.
+pub(crate) fn has_timer() -> bool {
     !mutation::is_on(Mutation::LossOnlyByRenewal)
 }
 
-/// Waits for the end of the lease. The timer belongs to the caller, so that the future is ready no later than the end
-/// of the validity.
+/// Waits for the loss or unlock of the lease, and returns the reason. The caller's future has its own timer, so that it
+/// is ready no later than the end of the validity, even if the task of the expiry is late.
 pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
     let context = &*leases.context;
     let early = context.clock.granularity();
-    while !has_its_own_timer() && lease.is_held() {
+    while !has_timer() && lease.is_active() {
         lease.changed().await;
     }
     loop {
@@ -61,7 +61,8 @@ pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
         // The subscription comes before the clock is read, so that no change is missed.
         changed.as_mut().enable();
         if let Some(reason) = lease.loss_at(context.now() + early) {
-            // Timers are set early by their granularity, and the lease must not be valid after its loss is reported.
+            // Timers are early by their granularity, so the validity may not be over yet. The lease ends here, because
+            // it must not be valid after its loss is reported.
             leases.lose(lease, reason);
             return lease.lost(reason);
         }

@@ -9,8 +9,9 @@ use crate::{
     node::{Listener, Notice, Subscription, names},
 };
 
-/// The listener for the nodes' notices that leases of this client were force-unlocked. After a notice, the watchdog renews
-/// the leases, and only the answers to these renewals end a lease.
+/// The listener for the nodes' notices that leases of this client were force-unlocked.
+///
+/// After a notice, the watchdog renews all leases. A notice never ends a lease: only the answers to these renewals do.
 #[derive(Debug, Default)]
 pub(super) struct ForceUnlockListener(Notify);
 
@@ -22,15 +23,15 @@ impl ForceUnlockListener {
         nodes.map(|node| node.subscribe(&topic, Arc::clone(self) as _)).collect()
     }
 
-    /// Waits for a notice. A notice since the last call counts.
+    /// Waits for a notice. The future is ready at once if a notice has arrived since the last wait.
     pub(super) fn notified(&self) -> Notified<'_> {
         self.0.notified()
     }
 }
 
 impl Listener for ForceUnlockListener {
-    /// Handles a notice. A new subscription does not lead to a renewal, because every first lock would pay for it. The
-    /// next regular renewal finds force-unlocks from before the subscription.
+    /// Handles a notice. A notice of a new subscription causes no renewal, because every first lock would pay for that
+    /// renewal. The next regular renewal finds force-unlocks from before the subscription.
     fn notice(&self, notice: Notice) {
         if notice == Notice::Released {
             self.0.notify_one();

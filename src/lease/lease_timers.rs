@@ -12,9 +12,10 @@ use crate::{clock::Instant, mutex::lock};
 /// The number of a lease of this client.
 pub(crate) type LeaseNumber = u64;
 
-/// The leases of a client, by the time at which an action is due.
+/// The leases of a client, by the time at which an action is due. A client has one value for renewals and one for
+/// expiries.
 ///
-/// Any thread may set and remove times. One task takes the due leases.
+/// Any thread may set and remove times. One task, the watchdog or the expiry, takes the due leases.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseTimers {
     due: Mutex<DueActions>,
@@ -26,13 +27,13 @@ pub(crate) struct LeaseTimers {
 struct DueActions {
     by_time: BTreeSet<(Instant, LeaseNumber)>,
     by_lease: BTreeMap<LeaseNumber, Instant>,
-    /// The time until which the task sleeps. If the action at that time is removed, the time stays, so that a sequence
-    /// of short locks does not wake the task for each lock.
+    /// The time until which the task sleeps. The time stays if the action at that time is removed. Thus a sequence of
+    /// short locks does not wake the task for each lock.
     armed: Option<Instant>,
 }
 
 impl LeaseTimers {
-    /// Sets the time at which the lease is due, in place of an earlier setting.
+    /// Sets the time at which the lease is due. The time replaces the previous time of the lease.
     pub(crate) fn set(&self, lease: LeaseNumber, at: Instant) {
         let mut due = lock(&self.due);
         due.remove(lease);
@@ -63,8 +64,8 @@ impl LeaseTimers {
         taken
     }
 
-    /// Returns the time until which the task may sleep. The task calls this before each sleep. If there are no leases
-    /// left, the time of the last call stays, because another lock usually follows a short lock.
+    /// Returns the time until which the task may sleep. The task calls this before each sleep. If no lease is left, the
+    /// time of the last call stays while it is in the future, because another lock usually follows a short lock.
     pub(crate) fn arm(&self, now: Instant) -> Option<Instant> {
         let mut due = lock(&self.due);
         let before = due.armed.filter(|armed| *armed > now);
@@ -72,7 +73,7 @@ impl LeaseTimers {
         due.armed
     }
 
-    /// Waits until an action is set that is due before the time of the last [`arm`](Self::arm).
+    /// Waits until a lease is due before the time of the last [`arm`](Self::arm).
     pub(crate) async fn earlier(&self) {
         self.earlier.notified().await;
     }
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn due_leases_are_returned_once_in_the_order_of_their_newest_times() {
+    fn due_leases_are_taken_once_in_the_order_of_their_last_set_times() {
         let timers = LeaseTimers::default();
         for (lease, due) in [(1, 30), (2, 10), (3, 20), (2, 40), (4, 20)] {
             timers.set(lease, at(due));

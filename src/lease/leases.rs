@@ -32,7 +32,7 @@ pub(crate) struct Leases {
     active: Mutex<BTreeMap<LeaseNumber, Arc<ActiveLease>>>,
     /// The resources of the leases that ended with the runtime, whose unlocks cannot be sent.
     ended_with_runtime: Mutex<BTreeSet<Resource>>,
-    next: AtomicU64,
+    next_number: AtomicU64,
     pub(super) force_unlock_listener: Arc<ForceUnlockListener>,
     /// The subscriptions of the listener for force-unlocks. The first lease creates them, because a client without
     /// leases needs no channel at a node.
@@ -47,17 +47,17 @@ impl Leases {
             expiries: LeaseTimers::default(),
             active: Mutex::default(),
             ended_with_runtime: Mutex::default(),
-            next: AtomicU64::new(1),
+            next_number: AtomicU64::new(1),
             force_unlock_listener: Arc::default(),
             force_unlock_subscriptions: OnceLock::new(),
         }
     }
 
-    /// Registers the lease of a won attempt with watchdog and expiry.
+    /// Registers the lease of a won attempt with the watchdog and the expiry.
     pub(crate) fn adopt(&self, mut acquired: Acquired) -> Arc<ActiveLease> {
         let context = &self.context;
         let in_flight = acquired.in_flight.take();
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let id = self.next_number.fetch_add(1, Ordering::Relaxed);
         let observer = Arc::clone(&context.observer);
         let lease = Arc::new(ActiveLease::new(id, acquired, context.now(), observer));
         // The report is first, since the observer may be foreign code. If the observer panics, there is no guard, and
@@ -70,7 +70,7 @@ impl Leases {
             self.renewals.set(id, lease.renewal_due());
         }
         self.force_unlock_subscriptions.get_or_init(|| self.force_unlock_listener.subscribe(context));
-        // A close since the attempt began has not ended this lease, which was not registered yet.
+        // If the client closed during the attempt, the close has not ended this lease, which was not registered yet.
         if let Some(reason) = context.closed_reason() {
             self.lose(&lease, LossReason::Closed(reason));
         }
@@ -89,7 +89,7 @@ impl Leases {
         lock(&self.active).get(&id).cloned()
     }
 
-    /// Ends a lease as lost, and unlocks the lease at all nodes. Returns whether the lease was active until now.
+    /// Ends an active lease as lost, and unlocks the lease at all nodes. Returns whether the lease was active.
     pub(crate) fn lose(&self, lease: &ActiveLease, reason: LossReason) -> bool {
         let is_lost = lease.lose(reason);
         if is_lost {
@@ -113,22 +113,23 @@ impl Leases {
         lock(&self.ended_with_runtime).clone()
     }
 
-    /// Gives a hold back. With the last hold, the lease ends as `end`. This does not wait for the answers to the
-    /// unlock, and the next lock call reads the answer of the queue node.
+    /// Gives a hold back, without waiting for the answers to an unlock. With the last hold, the lease ends as `end`.
+    /// The next lock call reads the answer of the queue node.
     pub(crate) fn leave_without_waiting(&self, lease: &ActiveLease, end: LeaseEnd) -> UnlockOutcome {
         let now = self.context.now();
-        let left = lease.leave(now);
-        let replies = match left {
+        let outcome = lease.leave(now);
+        let replies = match outcome {
             UnlockOutcome::Unlocked => self.end(lease, end),
             UnlockOutcome::Lost(reason) => self.end(lease, LeaseEnd::Lost(reason)),
             UnlockOutcome::Active | UnlockOutcome::Over(_) => Vec::new(),
         };
         lease.queue_node().defer(&self.context, &lease.terms.resources, replies, now);
-        left
+        outcome
     }
 
-    /// Handles the end of the active phase of a lease: deregisters the lease, unlocks all nodes, and reports the end.
-    /// The report is last, since the observer may be foreign code, and its panic must leave no key on a node.
+    /// Handles the end of the active phase of a lease: deregisters the lease, unlocks it at all nodes, and reports the
+    /// end. Returns the outstanding replies to the unlock. The report is last, since the observer may be foreign code,
+    /// and its panic must leave no key on a node.
     pub(super) fn end(&self, lease: &ActiveLease, end: LeaseEnd) -> Vec<(usize, Reply)> {
         self.deregister(lease);
         let replies = self.submit_unlock(lease);
@@ -136,8 +137,8 @@ impl Leases {
         replies
     }
 
-    /// Ends a lease whose only hold is transferred to another lease. The unlock is submitted when the returned value is
-    /// dropped.
+    /// Ends a lease whose only hold a downgrade transfers to a read lease. The unlock is submitted when the returned
+    /// value is dropped, after the attempt for the read lease.
     pub(crate) fn transfer(&self, lease: &Arc<ActiveLease>) -> Result<Transferred<'_>, LeaseLost> {
         match lease.leave(self.context.now()) {
             UnlockOutcome::Lost(reason) => {
@@ -165,12 +166,12 @@ impl Leases {
 
     fn report_end(&self, lease: &ActiveLease, end: LeaseEnd) {
         lease.end_span(end);
-        let lasted = self.context.now().saturating_duration_since(lease.since);
+        let lasted = self.context.now().saturating_duration_since(lease.registered_at);
         self.context.observer.lease_ended(lease, end, lasted);
     }
 }
 
-/// An ended lease whose hold is transferred to another lease. The unlock is submitted on drop.
+/// An ended lease whose hold a downgrade transfers to a read lease. The unlock is submitted on drop.
 #[derive(Debug)]
 pub(crate) struct Transferred<'a> {
     leases: &'a Leases,

@@ -8,7 +8,8 @@
 //!                   renewal
 //! ```
 //!
-//! The watchdog renews leases and finds revoked leases. The expiry ends leases at the end of their validity.
+//! `lock/` and `semaphore/` register the lease of a won attempt here. The watchdog renews leases and finds revoked
+//! leases. The expiry ends leases at the end of their validity.
 
 pub(crate) mod active_lease;
 pub(crate) mod expiry;

@@ -1,4 +1,4 @@
-//! The renewal of a lease.
+//! The renewal of a lease, by the watchdog or on request.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,11 +26,12 @@ pub(crate) struct Renewal {
     pub(crate) lease: Arc<ActiveLease>,
     start: Instant,
     tally: RenewalTally,
+    /// Whether the renewal extends the validity. Otherwise it only queries the lease.
     extends: bool,
-    /// Whether a client may wait for the resources, at the beginning of this renewal.
+    /// Whether a client may have been waiting for the resources when this renewal began.
     pub(crate) may_have_waiters: bool,
     outcome: Option<RenewalOutcome>,
-    /// The validity that was left when a quorum had confirmed, as a share of the ttl.
+    /// The validity that was left when a quorum confirmed, as a share of the ttl.
     margin: Option<f64>,
 }
 
@@ -46,15 +47,15 @@ pub(crate) enum RenewalReason {
 }
 
 impl Renewal {
-    /// Creates a renewal that is sent after `start`. The renewal extends the lease if the watchdog renews the lease.
-    /// Otherwise the renewal only queries the lease, unless the caller sets `extends`.
+    /// Returns a renewal that is sent after `start`. If the watchdog renews the lease, the renewal extends the
+    /// validity. Otherwise the renewal only queries the lease, unless the caller sets `extends`.
     pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
         let (tally, extends) = (RenewalTally::new(electorate), lease.terms.is_renewed);
         let may_have_waiters = lease.may_have_waiters();
         Self { lease, start, tally, extends, may_have_waiters, outcome: None, margin: None }
     }
 
-    /// Returns the ttl to send. If the renewal does not extend the lease, this is the rest of the validity.
+    /// Returns the ttl to send: the rest of the validity if the renewal does not extend the lease.
     pub(crate) fn ttl(&self, now: Instant) -> Duration {
         if self.extends { self.lease.ttl() } else { self.lease.valid_until().saturating_duration_since(now) }
     }
@@ -72,19 +73,19 @@ impl Renewal {
             return None;
         }
         self.outcome = match self.tally.outcome() {
-            Some(RenewalOutcome::Renewed) if !self.counts(clock) => Some(RenewalOutcome::TooLate),
+            Some(RenewalOutcome::Renewed) if !self.is_in_time(clock) => Some(RenewalOutcome::TooLate),
             outcome => outcome,
         };
         self.outcome
     }
 
-    /// Whether the quorum answered inside the old validity. If so, and if the renewal extends the lease, the validity
-    /// is extended.
-    fn counts(&mut self, clock: &dyn Clock) -> bool {
+    /// Returns whether the quorum answered within the old validity. If so, extends the validity, unless the renewal
+    /// only queries the lease.
+    fn is_in_time(&mut self, clock: &dyn Clock) -> bool {
         if self.extends {
             let left = self.lease.remaining(clock.now());
             self.margin = Some(left.as_secs_f64() / self.lease.ttl().as_secs_f64());
-            self.lease.renewed(self.start, clock)
+            self.lease.extend(self.start, clock)
         } else {
             self.lease.loss_at(clock.now()).is_none()
         }
@@ -97,7 +98,7 @@ impl Renewal {
     }
 }
 
-/// Renews one lease now. Returns whether it is proven that no later lease was granted.
+/// Renews one lease now. Returns whether the answers prove that no later lease was granted.
 ///
 /// # Cancel safety
 ///
@@ -106,14 +107,14 @@ impl Renewal {
 pub(crate) async fn renew_now(
     leases: &Leases,
     lease: &Arc<ActiveLease>,
-    purpose: RenewalReason,
+    reason: RenewalReason,
 ) -> Result<bool, Error> {
     let context = &*leases.context;
     let start = context.now();
     let electorate = context.settings.electorate;
     let mut renewal = Renewal::new(Arc::clone(lease), electorate, start);
     let deadline = start + lease.terms.node_timeout;
-    renewal.extends = purpose != RenewalReason::Holds;
+    renewal.extends = reason != RenewalReason::Holds;
     let ttl = renewal.ttl(start);
     let mut fanout = Fanout::new();
     for node in 0..electorate.nodes() {
@@ -133,13 +134,13 @@ pub(crate) async fn renew_now(
             }
             FanoutEvent::DeadlineReached => {
                 for node in renewal.tally.open().iter() {
-                    let silent = Answer::Error(NodeError::TimedOut);
-                    outcome = renewal.on_answer(node, &silent, &*context.clock).or(outcome);
+                    let timed_out = Answer::Error(NodeError::TimedOut);
+                    outcome = renewal.on_answer(node, &timed_out, &*context.clock).or(outcome);
                 }
             }
         }
         if outcome.is_some()
-            && !(purpose == RenewalReason::Proof && !renewal.tally.is_proven() && renewal.tally.may_prove())
+            && !(reason == RenewalReason::Proof && !renewal.tally.is_proven() && renewal.tally.may_prove())
         {
             break;
         }

@@ -15,11 +15,11 @@ use crate::{
 pub(super) struct RenewalTally {
     electorate: Electorate,
     tally: Tally,
-    /// The nodes whose answers show that they had given no larger token before this round.
+    /// The nodes whose answers prove that the node gave no vote above the token before this round.
     proofs: NodeSet,
     /// The nodes with a tombstone of the lease, which refuse the lease for good.
     with_tombstone: NodeSet,
-    /// The lease id that each node has in place of this lease; `None` for a lock of another library.
+    /// The lease ids that nodes have in place of this lease; `None` for a lock of another library.
     other_leases: Vec<Option<LeaseId>>,
 }
 
@@ -42,7 +42,8 @@ impl RenewalTally {
         self.tally.vote(node, matches!(answer, Answer::Renewed { .. }));
     }
 
-    /// Returns the outcome according to the answers alone. `Renewed` may still be too late for the lease.
+    /// Returns the outcome according to the answers alone; `None` while later answers may change it. The answers of
+    /// `Renewed` may still be too late for the lease.
     pub(super) fn outcome(&self) -> Option<RenewalOutcome> {
         match self.tally.result() {
             TallyResult::Won => Some(RenewalOutcome::Renewed),
@@ -72,8 +73,8 @@ impl RenewalTally {
     /// same other lease. If nodes have several other leases, votes are split, and these leases are probably about to be
     /// rolled back.
     fn is_out_of_reach(&self) -> bool {
-        let of = |one: &Option<LeaseId>| self.other_leases.iter().filter(|other| *other == one).count();
-        let most = self.other_leases.iter().map(of).max().unwrap_or(0);
+        let count_of = |id: &Option<LeaseId>| self.other_leases.iter().filter(|other| *other == id).count();
+        let most = self.other_leases.iter().map(count_of).max().unwrap_or(0);
         self.electorate.nodes() - (self.with_tombstone.len() + most).min(self.electorate.nodes())
             < self.electorate.needed()
     }

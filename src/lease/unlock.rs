@@ -21,18 +21,18 @@ use crate::{
 ///
 /// # Errors
 ///
-/// [`LeaseLost`] if the lease ended before.
+/// [`LeaseLost`] if the lease was unlocked or lost before, or if a quorum of nodes did not have the lease.
 ///
 /// # Cancel safety
 ///
 /// The unlock is submitted to all nodes before the first `await`.
 pub(crate) async fn unlock(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<NodeReplies, LeaseLost> {
     let context = &*leases.context;
-    let left = lease.leave(context.now());
-    if let UnlockOutcome::Lost(reason) = left {
+    let outcome = lease.leave(context.now());
+    if let UnlockOutcome::Lost(reason) = outcome {
         drop(leases.end(lease, LeaseEnd::Lost(reason)));
     }
-    match left {
+    match outcome {
         UnlockOutcome::Unlocked => {
             let replies = leases.end(lease, LeaseEnd::Unlocked);
             confirm_unlock(context, lease, replies).await
@@ -42,6 +42,7 @@ pub(crate) async fn unlock(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<
     }
 }
 
+/// Waits for the answers to the unlock, and passes the answers of the queue node on.
 async fn confirm_unlock(
     context: &ClientContext,
     lease: &ActiveLease,
@@ -68,8 +69,8 @@ async fn renew_holds(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<NodeRe
         false => Ok(false),
     };
     match renewed {
-        // Nodes no longer had the lease. Any other loss came after the return of this hold, and does not concern its
-        // guard.
+        // The nodes no longer had the lease when this hold was given back. Any other loss came later, and does not
+        // concern the guard of this hold.
         Err(Error::LeaseLost(lost)) if lost.reason == LossReason::Revoked => Err(lost),
         _ => Ok(lease.node_replies(&leases.context)),
     }

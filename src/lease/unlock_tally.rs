@@ -14,9 +14,9 @@ use crate::{
 /// The answers of the nodes to one unlock.
 pub(crate) struct UnlockTally {
     electorate: Electorate,
-    /// The nodes that deleted the lease.
+    /// The nodes that deleted a key of the lease, or may have done so by an earlier delivery of the unlock.
     deleted: NodeSet,
-    /// The nodes that did not have the lease, or no longer.
+    /// The nodes that had no key of the lease, and the nodes that were sent no unlock.
     absent: NodeSet,
     /// The nodes that report whether the resource has waiters, with their reports.
     pub(super) has_waiters: Vec<(usize, bool)>,
@@ -25,7 +25,7 @@ pub(crate) struct UnlockTally {
 }
 
 impl UnlockTally {
-    /// Counts answers until `is_enough`, or the deadline. Also returns the outstanding replies.
+    /// Counts answers until `is_enough` returns true, or until the deadline. Also returns the outstanding replies.
     pub(crate) async fn count(
         context: &ClientContext,
         replies: Vec<(usize, Reply)>,
@@ -69,8 +69,8 @@ impl UnlockTally {
         }
         match answer {
             Answer::Unlocked { deleted: 0 } => self.absent.insert(node),
-            // A node that finds no key may have deleted the key by an earlier unlock, so its answer is no evidence of a
-            // loss.
+            // `UnlockedBefore`: the node found no key for an unlock that was sent again. The first delivery may have
+            // deleted the key, so the answer is no evidence of a loss.
             Answer::Unlocked { .. } | Answer::UnlockedBefore => self.deleted.insert(node),
             _ => {}
         }

@@ -43,8 +43,8 @@ const RETRY_SHARE: u32 = 12;
 
 /// Renews the leases of one client, each at a third of its ttl, until the future is dropped.
 ///
-/// Every node has at most one renewal call in flight, independent of the other nodes, so that a slow node delays no other
-/// node.
+/// Every node has at most one renewal call in flight, independent of the other nodes, so that a slow node delays no
+/// other node.
 pub(crate) async fn run(leases: Arc<Leases>) {
     let mut nodes: Vec<NodeRenewals> = leases.context.nodes.iter().map(|_| NodeRenewals::default()).collect();
     let mut force_unlocks = RateLimit::new(leases.context.now(), window(&leases));
@@ -66,12 +66,12 @@ pub(crate) async fn run(leases: Arc<Leases>) {
             () = next_answer(&leases, &mut nodes) => {}
             () = leases.renewals.earlier() => {}
             () = force_unlocked(&leases, force_unlocks.not_before()) => {
-                force_unlocks.answer(leases.context.now());
+                force_unlocks.record_renewal(leases.context.now());
                 leases.renew_all();
             }
             () = poll_fn(|context| poll_timer(&mut timer, context)) => {
                 for (index, node) in nodes.iter_mut().enumerate() {
-                    node.give_up(&leases, index);
+                    node.time_out(&leases, index);
                 }
             }
         }
@@ -82,8 +82,8 @@ pub(crate) async fn run(leases: Arc<Leases>) {
 #[derive(Debug)]
 struct RenewalBatch {
     renewals: Mutex<Vec<Renewal>>,
-    /// The time of the next renewal of the leases. A node that could not be sent the batch before that time is too
-    /// slow, and the batch fails there.
+    /// The time of the next renewal of the leases. If a node has not been sent the batch before that time, the node is
+    /// too slow, and the batch fails there.
     stale_at: Instant,
 }
 
@@ -94,6 +94,7 @@ struct NodeRenewals {
     in_flight: Option<CallInFlight>,
 }
 
+/// The renewal call that a node has not answered.
 #[derive(Debug)]
 struct CallInFlight {
     batch: Arc<RenewalBatch>,
@@ -103,18 +104,19 @@ struct CallInFlight {
     deadline: Instant,
 }
 
-/// Takes the leases that are due now or soon, in batches of one call each.
+/// Takes the leases that are due, and returns their renewals in batches of one call to each node. If a lease is due,
+/// the batches include the leases that are due within the window.
 fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<RenewalBatch>> {
     let window = window(leases);
     let first = leases.renewals.take_due(now);
     if first.is_empty() {
         return Vec::new();
     }
-    // Since a call must be sent anyway, it includes the leases that are due soon.
+    // A call must be sent anyway, and renews the leases that are due soon as well.
     let soon = leases.renewals.take_due(now + window);
     let due: Vec<Arc<ActiveLease>> = first.into_iter().chain(soon).filter_map(|id| leases.get(id)).collect();
     let electorate = leases.context.settings.electorate;
-    in_calls(due)
+    split_into_calls(due)
         .iter()
         .map(|leases| {
             let renewals =
@@ -125,14 +127,14 @@ fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<RenewalBatch>> {
         .collect()
 }
 
-/// Returns the time within which leases are renewed together. This time is also the longest delay of the answer to a
-/// force-unlock, since it is a small part of the time to the next renewal.
+/// Returns the time within which leases are renewed together. The window is also the longest delay between a
+/// force-unlock notice and the renewals, since it is a small part of the time to the next renewal.
 fn window(leases: &Leases) -> Duration {
     leases.context.settings.ttl / WINDOW_SHARE
 }
 
-/// Waits for the time at which a notice may be answered, and then for a notice of a force-unlock. If the future is
-/// dropped before that time, the notice is kept.
+/// Waits until `not_before`, and then for a force-unlock notice. If the future is dropped before that time, a notice
+/// that has arrived is not lost.
 async fn force_unlocked(leases: &Leases, not_before: Instant) {
     if leases.context.now() < not_before {
         leases.context.clock.sleep_until(not_before).await;
@@ -141,7 +143,7 @@ async fn force_unlocked(leases: &Leases, not_before: Instant) {
 }
 
 /// Splits leases into groups that one call can renew.
-fn in_calls(due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
+fn split_into_calls(due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
     let mut calls = Vec::new();
     let mut leases = Vec::new();
     let mut size = RequestSize::default();
@@ -191,19 +193,20 @@ impl NodeRenewals {
         self.in_flight.as_ref().map(|in_flight| in_flight.deadline)
     }
 
-    /// Records an overdue call as timed out. The node may still execute that call.
-    fn give_up(&mut self, leases: &Leases, node: usize) {
+    /// Ends the call as timed out if its deadline has passed. The node may still execute that call.
+    fn time_out(&mut self, leases: &Leases, node: usize) {
         if self.deadline().is_some_and(|deadline| deadline <= leases.context.now()) {
-            self.end(leases, node, |operations| vec![Answer::Error(NodeError::TimedOut); operations]);
+            self.end_call(leases, node, |operations| vec![Answer::Error(NodeError::TimedOut); operations]);
         }
     }
 
     fn poll_answer(&mut self, leases: &Leases, node: usize, context: &mut Context<'_>) -> Poll<()> {
         let Some(in_flight) = &mut self.in_flight else { return Poll::Pending };
-        Pin::new(&mut in_flight.reply).poll(context).map(|answers| self.end(leases, node, |_| answers))
+        Pin::new(&mut in_flight.reply).poll(context).map(|answers| self.end_call(leases, node, |_| answers))
     }
 
-    fn end(&mut self, leases: &Leases, node: usize, answers: impl FnOnce(usize) -> Vec<Answer>) {
+    /// Handles the end of the call in flight. `answers` returns the answers to a number of operations.
+    fn end_call(&mut self, leases: &Leases, node: usize, answers: impl FnOnce(usize) -> Vec<Answer>) {
         let Some(in_flight) = self.in_flight.take() else { return };
         let mut renewals = lock(&in_flight.batch.renewals);
         for (index, answer) in in_flight.sent.iter().zip(answers(in_flight.sent.len())) {
@@ -213,7 +216,7 @@ impl NodeRenewals {
                     if let Some(renewed) = renewal.report(leases.context.now()) {
                         leases.context.observer.renewed(&renewed);
                     }
-                    decided(leases, &renewal.lease, outcome);
+                    on_outcome(leases, &renewal.lease, outcome);
                 }
             }
         }
@@ -221,12 +224,12 @@ impl NodeRenewals {
 }
 
 /// Handles the outcome of a renewal.
-fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
+fn on_outcome(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
     tracing::debug!(
         resource = %lease.terms.resource, id = %lease.terms.lease_id, token = %lease.terms.token, ?outcome,
         "renewal"
     );
-    if !lease.is_held() {
+    if !lease.is_active() {
         return;
     }
     match outcome {
@@ -238,7 +241,7 @@ fn decided(leases: &Leases, lease: &ActiveLease, outcome: RenewalOutcome) {
         }
         RenewalOutcome::Revoked => drop(leases.lose(lease, LossReason::Revoked)),
         // The expiry ends the lease.
-        RenewalOutcome::TooLate if expiry::has_its_own_timer() => {}
+        RenewalOutcome::TooLate if expiry::has_timer() => {}
         RenewalOutcome::TooLate => drop(leases.lose(lease, LossReason::Expired)),
     }
 }

@@ -1,4 +1,4 @@
-//! The values of labels.
+//! The values of labels, each from a fixed set.
 
 use crate::{
     algorithm::attempt::FailureReason,
@@ -20,7 +20,7 @@ pub(super) const ATTEMPT_ENDS: [AttemptEnd; 5] = [
 /// All modes of a lease.
 pub(super) const MODES: [Mode; 3] = [Mode::Exclusive, Mode::Shared, Mode::Permit];
 
-/// All reasons for which a lease is lost. An unlock is no loss.
+/// All reasons for a loss. `Unlocked` is none of them, because an unlock is no loss.
 pub(super) const LOSS_REASONS: [LossReason; 6] = [
     LossReason::Expired,
     LossReason::HoldLimit,
@@ -128,7 +128,7 @@ pub(super) fn of_answer(answer: &Answer) -> &'static str {
         Answer::Abstains(_) | Answer::RenewedInQuarantine(_) => "abstained",
         Answer::WrongQuorum { .. } => "wrong_quorum",
         Answer::Error(error) => of_error(error),
-        // An answer to another operation.
+        // An answer of this kind violates the protocol.
         _ => "protocol",
     }
 }

@@ -1,4 +1,4 @@
-//! The meter of one client.
+//! The observer that records the events of one client as metrics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,9 +21,9 @@ use crate::{
     },
 };
 
-/// Records the events of a client with the installed recorder.
+/// The observer of one client that records events with the installed recorder.
 ///
-/// The recorder is looked up at each event, because a program may install a recorder for a part of its code.
+/// Each event looks up the recorder, because a program may install a recorder for a part of its code.
 #[derive(Debug)]
 pub(crate) struct Meter {
     quorum: SharedString,
@@ -35,7 +35,7 @@ impl Meter {
     pub(crate) fn new(quorum: &str, nodes: Vec<Arc<str>>) -> Self {
         super::describe();
         let meter = Self { quorum: SharedString::from_shared(quorum.into()), nodes };
-        // A series must begin at 0. If a series began with its first event, that event would be no increase.
+        // A series must begin at 0. If a series began with its first event, a query for increases would miss the event.
         label::MODES.into_iter().for_each(|mode| meter.leases_held(mode).increment(0.0));
         meter.lock_calls_in_flight().increment(0.0);
         for zero in [LEASES_DROPPED, ARRIVALS] {
@@ -137,8 +137,8 @@ impl Observer for Meter {
         VOTES.counter([quorum, node_label, operation_label.into(), answer_label.into()]).increment(1);
         match (operation, answer.without_waiters()) {
             (_, Answer::Abstains(_) | Answer::RenewedInQuarantine(_)) => self.quarantined(node, true),
-            // A node that answers a lock is out of quarantine. An answer to a renewal does not show that, because a
-            // node in quarantine also grants renewals.
+            // A node that answers a lock is not in quarantine. An answer to a renewal is no evidence, because a node in
+            // quarantine also grants renewals.
             (OperationKind::Lock, Answer::Granted { .. } | Answer::Held(_) | Answer::Queued(_)) => {
                 self.quarantined(node, false);
             }

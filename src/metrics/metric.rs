@@ -1,11 +1,11 @@
-//! The metrics: a table, and how to record one.
+//! The table of metrics, and the handles that record them.
 
 use ::metrics::{
     Counter, Gauge, Histogram, Label, SharedString, Unit, counter, describe_counter, describe_gauge,
     describe_histogram, gauge, histogram,
 };
 
-/// A metric.
+/// A metric of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metric {
@@ -13,10 +13,11 @@ pub struct Metric {
     pub name: &'static str,
     /// The kind.
     pub kind: Kind,
-    /// The names of the labels.
+    /// The names of the labels, in the order of their values.
     pub labels: &'static [&'static str],
     /// The description, as recorders show it.
     pub help: &'static str,
+    /// Whether a histogram has durations in seconds, and not shares.
     is_in_seconds: bool,
 }
 
@@ -67,7 +68,8 @@ impl Metric {
     }
 }
 
-/// Declares the metrics, each with its constant, kind, name, labels and description, and the list of all.
+/// Declares the constants of the metrics, and the list of all metrics. Each line has the constant, kind, name, labels
+/// and description of a metric.
 macro_rules! metrics {
     ($($constant:ident = $kind:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
         $(pub(super) const $constant: Metric = $kind($name, &[$($label),*], $help);)*
@@ -115,24 +117,24 @@ metrics! {
         "unlocks that a node has not confirmed yet";
 }
 
-type Names = &'static [&'static str];
+type LabelNames = &'static [&'static str];
 
-const fn metric(name: &'static str, kind: Kind, labels: Names, help: &'static str) -> Metric {
+const fn metric(name: &'static str, kind: Kind, labels: LabelNames, help: &'static str) -> Metric {
     Metric { name, kind, labels, help, is_in_seconds: false }
 }
 
-const fn counter(name: &'static str, labels: Names, help: &'static str) -> Metric {
+const fn counter(name: &'static str, labels: LabelNames, help: &'static str) -> Metric {
     metric(name, Kind::Counter, labels, help)
 }
 
-const fn gauge(name: &'static str, labels: Names, help: &'static str) -> Metric {
+const fn gauge(name: &'static str, labels: LabelNames, help: &'static str) -> Metric {
     metric(name, Kind::Gauge, labels, help)
 }
 
-const fn ratio(name: &'static str, labels: Names, help: &'static str) -> Metric {
+const fn ratio(name: &'static str, labels: LabelNames, help: &'static str) -> Metric {
     metric(name, Kind::Histogram, labels, help)
 }
 
-const fn seconds(name: &'static str, labels: Names, help: &'static str) -> Metric {
+const fn seconds(name: &'static str, labels: LabelNames, help: &'static str) -> Metric {
     Metric { is_in_seconds: true, ..metric(name, Kind::Histogram, labels, help) }
 }

@@ -1,8 +1,8 @@
 //! Counters, gauges and histograms of a client, for the `metrics` [facade](https://docs.rs/metrics).
 //!
 //! With the feature `metrics`, every quorum is measured. The measurements go to the recorder that the program has
-//! installed, such as `metrics-exporter-prometheus`. Without a recorder, an event costs a lookup and is not recorded.
-//! Install the recorder before the first quorum is connected: gauges count from that time, and a client registers the
+//! installed, such as `metrics-exporter-prometheus`. Without a recorder, events are not recorded. Install the recorder
+//! before the first quorum is connected, because gauges count from that time, and because a client registers the
 //! descriptions of the metrics when it connects.
 //!
 //! A label is the name of the quorum ([`QuorumBuilder::name`](crate::QuorumBuilder::name)), the address of a node, or
@@ -42,7 +42,8 @@ pub const ALL: &[Metric] = metric::ALL;
 
 /// Registers units and descriptions with the recorder.
 ///
-/// Every client calls this function when the client connects. A recorder that is installed later needs another call.
+/// Every client calls this function when it connects. If a program installs a recorder later, the program has to call
+/// this function again.
 pub fn describe() {
     ALL.iter().for_each(Metric::describe);
 }

@@ -1,4 +1,5 @@
-//! The acts of an administrator: making a quorum, and force-unlocking a resource.
+//! The calls of an administrator: the creation of a quorum, its fingerprint, and force-unlocks. `moving.rs` uses the
+//! requests and checks at the end of this file.
 
 use std::sync::Arc;
 
@@ -21,21 +22,23 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InitOutcome {
-    /// A new quorum of these nodes, all of which were new.
+    /// The call has created the quorum, because all nodes were new.
     Created,
-    /// The existing quorum of these nodes. The reply of a node is `Done` if the node belonged to the quorum before. The
+    /// The quorum existed before the call. The reply of a node is `Done` if the node belonged to the quorum before. The
     /// reply is `Refused` with `Quarantined` if the node had no metadata and joins after a quarantine. Any other reply
-    /// means that the node gave no answer.
+    /// means that the node did not join.
     AlreadyDone(NodeReplies),
 }
 
-/// Makes a new quorum of these nodes. An administrator calls this once. No node may have been in a quorum before. Every
-/// node has to answer within the connect timeout, so the nodes may be starting at the time of the call.
+/// Makes a new quorum of these nodes. An administrator calls this function once. No node may have been in a quorum
+/// before. Every node has to answer within the connect timeout. The nodes may still be starting at the time of the
+/// call.
 ///
 /// The call declares these nodes to be new, because no client can distinguish a new node from a node that has lost its
-/// data. Without `init`, a node votes only after a quarantine of `max_ttl` and a little more. If nodes are still in the
-/// quarantine that began with their first client, this call admits them, too, even if that client had another
-/// configuration: such a node has voted for no client, unless clients use [`RestartGuard::Off`](crate::RestartGuard::Off).
+/// data. Without `init`, a node votes only after a quarantine of slightly more than `max_ttl`. If a node is still in
+/// the quarantine that began with its first client, this call also admits the node, even if that client had another
+/// configuration. The node has voted for no client yet, unless clients use
+/// [`RestartGuard::Off`](crate::RestartGuard::Off).
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -54,9 +57,9 @@ pub enum InitOutcome {
 /// * [`AdminError::NotNew`] if a node belongs to a quorum, or may have voted in one. Nothing is changed.
 /// * [`AdminError::Config`] if the settings are invalid, if the clock of a node is off by more than an hour, or if two
 ///   addresses lead to one server. Nothing is changed.
-/// * [`AdminError::Incomplete`] if a node did not answer. The call inspects all nodes before it admits any. Nodes are
-///   admitted despite this error, according to their replies, only if a node failed after the inspection, or if another
-///   `init` ran at the same time.
+/// * [`AdminError::Incomplete`] if a node did not answer. Usually nothing is changed, because the call inspects all
+///   nodes before it admits any. If a node failed after the inspection, or if another `init` ran at the same time, the
+///   nodes whose reply is `Done` are admitted.
 ///
 /// # Cancel safety
 ///
@@ -67,23 +70,24 @@ pub async fn init(quorum: &QuorumBuilder) -> Result<(), AdminError> {
 
 pub(super) async fn init_with(client: &Client) -> Result<(), AdminError> {
     let context = &*client.context;
-    every_answered(context, &inspect_started(context).await?)?;
+    ensure_answered(context, &inspect_started(context).await?)?;
     let answers = dry_run(context).await?;
     refuse_known(context, &answers, None)?;
-    every_answered(context, &answers)?;
-    // From here on, nodes may have changed, so an error also reports nodes that another `init` has admitted.
-    every(context, &ask_all_nodes(context, init_operation(context, false)).await)
+    ensure_answered(context, &answers)?;
+    // From this request on, nodes change. The reply of a node that another `init` has admitted in the meantime is a
+    // refusal.
+    ensure_done(context, &ask_all_nodes(context, init_operation(context, false)).await)
 }
 
-/// Makes a quorum like [`init`], unless the nodes are this quorum already. This is for jobs that run repeatedly, such
-/// as a deployment.
+/// Makes a quorum like [`init`], unless the nodes are this quorum already. The call is for jobs that run repeatedly,
+/// such as a deployment.
 ///
 /// If at least one node belongs to the quorum, nodes without metadata may have lost their metadata. These nodes are
 /// registered, and vote after a quarantine.
 ///
-/// **Do not call this at every start of a service.** If no node has metadata, nothing distinguishes nodes that have
-/// lost their data from new nodes. This happens if there is only one node, or if all nodes have lost their data at
-/// once. Then the nodes vote at once, although they may have forgotten leases.
+/// **Do not call this function at every start of a service.** If no node has metadata, the call cannot distinguish
+/// nodes that have lost their data from new nodes. This happens if the only node, or all nodes at the same time, have
+/// lost their data. Then the nodes vote at once, although they may have forgotten leases.
 ///
 /// # Errors
 ///
@@ -97,37 +101,37 @@ pub async fn init_if_needed(quorum: &QuorumBuilder) -> Result<InitOutcome, Admin
     init_if_needed_with(&*quorum.start_to_change()?).await
 }
 
-/// Makes a quorum of new nodes, unless the nodes are this quorum already. If at least one node belongs to the quorum,
-/// nodes without metadata may have lost their metadata, and are registered as by a client.
+/// Makes a quorum like [`init_if_needed`].
 pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, AdminError> {
     let context = &*client.context;
     let ours = fingerprint_of(context);
     let inspected = inspect_started(context).await?;
     let answers = dry_run(context).await?;
     refuse_known(context, &answers, Some(&ours))?;
-    if answers.iter().any(is_known) {
-        // A registration does not take over a node of another configuration, even in its first quarantine.
+    if answers.iter().any(was_registered) {
+        // A registration cannot change a node of another configuration, even in its first quarantine, so the call
+        // fails.
         refuse_known(context, &inspected, Some(&ours))?;
         let joined = ask_all_nodes(context, register(context)).await;
-        let replies = answers
-            .iter()
-            .zip(&joined)
-            .map(|(answer, joined)| if is_known(answer) { NodeReply::Done } else { joining(joined) });
+        let replies = answers.iter().zip(&joined).map(|(answer, joined)| {
+            if was_registered(answer) { NodeReply::Done } else { reply_of_joined(joined) }
+        });
         return Ok(InitOutcome::AlreadyDone(context.replies(replies)));
     }
-    every_answered(context, &inspected)?;
-    every_answered(context, &answers)?;
+    ensure_answered(context, &inspected)?;
+    ensure_answered(context, &answers)?;
     let made = ask_all_nodes(context, init_operation(context, false)).await;
-    // A node of this quorum counts as done, because another `init_if_needed` may run at the same time.
+    // A node that has joined this quorum in the meantime counts as done, because another `init_if_needed` may run at
+    // the same time.
     let is_ours = |answer: &Answer| is_done(answer) || fingerprint_in(answer) == Some(&ours);
     if made.iter().all(is_ours) { Ok(InitOutcome::Created) } else { Err(incomplete(context, &made)) }
 }
 
 /// Force-unlocks a resource: deletes the lease of any holder, on every node that answers.
 ///
-/// An operator calls this if a holder is known to have stopped and its ttl is too long to wait for. The holder is not
-/// asked. If the holder still works, two clients use the resource at the same time, and only their tokens distinguish
-/// them.
+/// An operator calls this function if a holder is known to have stopped and its ttl is too long to wait for. The holder
+/// is not asked. If the holder still works, two clients use the resource at the same time, and only their tokens
+/// distinguish the two.
 ///
 /// From then on, the nodes refuse renewals of the lease. The nodes also notify the client of the holder. This client
 /// renews the lease at once, so that the holder receives the loss within a round trip. Exceptions:
@@ -152,24 +156,27 @@ pub async fn force_unlock(quorum: &Quorum, resource: impl AsRef<[u8]>) -> Result
     context.in_process(async { force_unlock::force_unlock(context, &request.checked()?).await }).await
 }
 
-/// Returns the fingerprint: the settings by which nodes refuse clients of another quorum, as one line.
+/// Returns the fingerprint of a quorum: one line with the settings that a client must share, or else nodes refuse the
+/// client.
 ///
 /// # Errors
 ///
-/// [`ConfigError`] if the settings cannot work.
+/// [`ConfigError`] if the settings are invalid.
 pub fn fingerprint(quorum: &QuorumBuilder) -> Result<String, ConfigError> {
     Ok(quorum.checked()?.parameters.fingerprint.as_str().to_owned())
 }
 
+/// Returns the operation by which nodes without metadata join the quorum after a quarantine.
 pub(super) fn register(context: &ClientContext) -> Operation {
     Operation::Register(Register { new_nodes: NewNodes::Quarantine, time: context.clock.time_of_day() })
 }
 
+/// Returns the operation by which new nodes join the quorum at once.
 pub(super) fn init_operation(context: &ClientContext, is_dry_run: bool) -> Operation {
     Operation::Init(Init { is_dry_run, time: context.clock.time_of_day() })
 }
 
-/// Returns the answer of every node to an `init` that changes nothing. Like a registration, this compares the clocks.
+/// Returns the answer of every node to an `init` that changes nothing. Returns an error if the clock of a node is off.
 pub(super) async fn dry_run(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     let answers = ask_all_nodes(context, init_operation(context, true)).await;
     for (node, answer) in context.nodes.iter().zip(&answers) {
@@ -181,14 +188,14 @@ pub(super) async fn dry_run(context: &ClientContext) -> Result<Vec<Answer>, Admi
     Ok(answers)
 }
 
-/// Returns the metadata of every node, and waits for nodes that are about to start.
+/// Returns the answer of every node to an inspection of its metadata. Waits for nodes that are starting.
 pub(super) async fn inspect_started(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     let resource = Resource::internal(names::INIT.as_bytes());
     let answers = gather(context, resource, |progress| {
         let answers = &progress.answers;
         match answers.iter().all(has_answered) {
             true => ConnectStep::Done,
-            false if answers.iter().any(is_lasting) => progress.end(),
+            false if answers.iter().any(is_lasting) => progress.step_before_failure(),
             false => ConnectStep::Wait,
         }
     });
@@ -198,8 +205,8 @@ pub(super) async fn inspect_started(context: &ClientContext) -> Result<Vec<Answe
 }
 
 /// Returns an error unless every node has answered. In the error, the reply of a node that answered is `NotAsked`,
-/// because only an inspection was sent to the node.
-fn every_answered(context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
+/// because the call has changed nothing there.
+fn ensure_answered(context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
     let is_fine = |answer: &Answer| has_answered(answer) || is_done(answer);
     if answers.iter().all(is_fine) {
         return Ok(());
@@ -222,17 +229,17 @@ fn fingerprint_in(answer: &Answer) -> Option<&Fingerprint> {
 }
 
 /// Whether the node belonged to a quorum before the `init`.
-fn is_known(answer: &Answer) -> bool {
+fn was_registered(answer: &Answer) -> bool {
     matches!(answer, Answer::AlreadyRegistered { .. })
 }
 
-/// Whether the node belongs to the quorum now.
+/// Whether the node has executed a registration, an `init` or a step of a move.
 pub(super) fn is_done(answer: &Answer) -> bool {
     matches!(answer, Answer::Registered(_))
 }
 
 /// Returns the reply of a node that had no metadata, according to the answer to its registration.
-fn joining(answer: &Answer) -> NodeReply {
+fn reply_of_joined(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Registered(Registration { quarantine: Some(remaining), .. }) => {
             NodeReply::Refused(Refusal::Quarantined { remaining: Some(*remaining) })
@@ -256,12 +263,14 @@ fn refuse_known(
     Ok(())
 }
 
+/// Sends an operation to all nodes, and returns the answers that arrive within the connect timeout.
 pub(super) async fn ask_all_nodes(context: &ClientContext, operation: Operation) -> Vec<Answer> {
     let deadline = context.now() + context.settings.connect_timeout;
     collect(context, send_to_all(context, operation, deadline), deadline).await
 }
 
-pub(super) fn every(context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
+/// Returns an error unless every node has executed the operation.
+pub(super) fn ensure_done(context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
     if answers.iter().all(is_done) { Ok(()) } else { Err(incomplete(context, answers)) }
 }
 

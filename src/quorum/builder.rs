@@ -34,8 +34,8 @@ pub(crate) mod effective;
 /// The nodes of a quorum, and the settings that all of its locks share.
 ///
 /// All clients of a quorum must agree on name, nodes, votes needed, `max_ttl`, attempt timeout, drift and restart
-/// guard, and must have versions of this crate with the same protocol. Nodes check all of these except the addresses
-/// and the restart guard. [`connect`](Self::connect) checks the ranges of the settings.
+/// guard, and must have versions of this crate with the same protocol. Nodes refuse clients that differ in any of these
+/// except the addresses and the restart guard. [`connect`](Self::connect) checks the ranges of the settings.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is connected"]
 pub struct QuorumBuilder {
@@ -84,9 +84,9 @@ impl QuorumBuilder {
     /// | `redis+sentinel://[user:password@]host[:port],.../name[?db=1&sentinel_user=name&sentinel_pass=word]` | the present master of the set of this name at these Sentinels; user, password and database are those of the master |
     /// | `rediss+sentinel://...`, the same | the same, with master and Sentinels behind TLS; `?sentinel_tls=no` is for Sentinels without TLS, and `redis+sentinel://...?sentinel_tls=yes` for the reverse |
     ///
-    /// By default, the port is 6379, the port of a Sentinel 26379, and the database 0. In users and
-    /// passwords, write `/` as `%2F`, `?` as `%3F`, `#` as `%23`, `%` as `%25`, `@` as `%40` and a blank as `%20`. A failover
-    /// of a node behind Sentinels costs a quarantine, and has requirements that [REDIS.md] lists.
+    /// By default, the port is 6379, the port of a Sentinel 26379, and the database 0. In users and passwords, write
+    /// `/` as `%2F`, `?` as `%3F`, `#` as `%23`, `%` as `%25`, `@` as `%40` and a blank as `%20`. After a failover of a
+    /// node behind Sentinels, the node is in quarantine. [REDIS.md] lists the requirements of Sentinels.
     ///
     /// [REDIS.md]: https://github.com/redquorum/redquorum/blob/main/docs/REDIS.md#a-node-behind-sentinel
     pub fn nodes<S: Into<String>>(mut self, urls: impl IntoIterator<Item = S>) -> Self {
@@ -98,19 +98,20 @@ impl QuorumBuilder {
         self
     }
 
-    /// Adds nodes by the urls of a settings file, whose credentials every dial reads again.
+    /// Adds nodes by urls. If the urls are from a settings file, every dial reads the credentials from `file` again.
     #[cfg(feature = "settings")]
     pub(crate) fn nodes_of(mut self, urls: Vec<String>, file: Option<UrlSource>) -> Self {
         self.nodes.extend(urls.into_iter().map(|url| NodeSource::Url { url, file: file.clone() }));
         self
     }
 
-    /// Adds the nodes of the environment variable `REDQUORUM_NODES`: urls, separated by blanks or commas. A comma that
-    /// no `scheme://` follows is part of a url, because a url may name several Sentinels.
+    /// Adds the nodes of the environment variable `REDQUORUM_NODES`: urls, separated by blanks or commas. A comma
+    /// without a following `scheme://` is part of a url, because a url may name several Sentinels.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if the variable is not set, is not UTF-8, or names no node. [`connect`](Self::connect) checks the urls.
+    /// [`Error::Config`] if the variable is not set, is not UTF-8, or names no node. [`connect`](Self::connect) checks
+    /// the urls.
     pub fn nodes_from_env(self) -> Result<Self, Error> {
         let urls = node_urls_of_variable(&std::env::var_os(NODES_VARIABLE).unwrap_or_default())?;
         if urls.is_empty() {
@@ -122,16 +123,16 @@ impl QuorumBuilder {
         Ok(self.nodes(urls))
     }
 
-    /// Sets a provider of the credentials of all nodes, in place of the credentials of the urls. The provider is called at
-    /// every dial, with the address of the node as errors and inspections show it. So passwords and tokens may change while
-    /// the client lives, and no lease is lost if the servers accept the former credentials until each connection was made
-    /// anew.
+    /// Sets a provider of the credentials of all nodes, in place of the credentials of the urls. Every dial calls the
+    /// provider, with the address of the node as errors and inspections show it. Therefore passwords and tokens may
+    /// change while the client is connected. No lease is lost if the servers accept the former credentials until every
+    /// connection has been opened again.
     ///
     /// The provider has half of the time of a dial (the node timeout, and at least a second; Sentinels and master have
     /// equal shares of that time). If the provider fails, panics or takes longer, the dial uses the last credentials,
-    /// and a warning is logged. Before the first answer, the dial fails with
+    /// and a warning is logged. If there are no last credentials, the dial fails with
     /// [`NodeError::NoCredentials`](crate::error::NodeError::NoCredentials), and is repeated. The future runs on the
-    /// runtime of the client and must not block its thread. A provider that needs a while should answer from a cache.
+    /// runtime of the client and must not block its thread. A slow provider should return credentials from a cache.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -158,9 +159,9 @@ impl QuorumBuilder {
         self
     }
 
-    /// Sets a provider of the credentials of all Sentinels, in place of `sentinel_user` and `sentinel_pass` of the urls. The
-    /// provider is called as that of [`credentials`](Self::credentials), which is for the masters alone, and has half of the
-    /// share that each Sentinel has of a dial.
+    /// Sets a provider of the credentials of all Sentinels, in place of `sentinel_user` and `sentinel_pass` of the
+    /// urls. The provider works like that of [`credentials`](Self::credentials), which is for the masters alone. The
+    /// time of the provider is half of the share that each Sentinel has of a dial.
     pub fn sentinel_credentials<F>(mut self, provider: impl Fn(&str) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Credentials, Box<dyn StdError + Send + Sync>>> + Send + 'static,
@@ -187,9 +188,9 @@ impl QuorumBuilder {
     /// certificates of the system (default).
     ///
     /// The TLS library is rustls, with the crypto provider that the process has installed, or with *ring*. The
-    /// certificate of a server has to be valid for the host in the url, or for the host that a Sentinel names. This check
-    /// cannot be switched off. On Linux, `SSL_CERT_FILE` and `SSL_CERT_DIR` are the places of the system's certificates.
-    /// PEM without a certificate is an error of [`connect`](Self::connect).
+    /// certificate of a server has to be valid for the host in the url, or for the host that a Sentinel names. This
+    /// check cannot be switched off. On Linux, the variables `SSL_CERT_FILE` and `SSL_CERT_DIR` override the places of
+    /// the system's certificates. If the PEM has no certificate, [`connect`](Self::connect) returns an error.
     ///
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
@@ -211,11 +212,12 @@ impl QuorumBuilder {
         self
     }
 
-    /// Adds certificates of CAs in a PEM file, as [`ca_certificates`](Self::ca_certificates), and reads the file again at
-    /// every dial.
+    /// Adds certificates of CAs in a PEM file, as [`ca_certificates`](Self::ca_certificates), and reads the file again
+    /// at every dial.
     ///
-    /// A file that cannot be read or used is an error of [`connect`](Self::connect). If that happens at a later dial, such as
-    /// to a file that is half written at that moment, the last good certificates stay, and a warning is logged.
+    /// If the file cannot be read or used, [`connect`](Self::connect) returns an error. If a later dial cannot use the
+    /// file, for example because it is half written at that moment, the last good certificates stay, and a warning is
+    /// logged.
     #[cfg(feature = "tls")]
     pub fn ca_certificates_file(mut self, path: impl Into<std::path::PathBuf>) -> Self {
         self.tls = self.tls.ca(Pem::file(path.into()));
@@ -223,8 +225,8 @@ impl QuorumBuilder {
     }
 
     /// Sets the certificate for servers that request a client certificate, as PEM: the chain, beginning with the
-    /// certificate, and the private key without a passphrase (default: none). Invalid PEM is an error of
-    /// [`connect`](Self::connect).
+    /// certificate, and the private key without a passphrase (default: none). If the PEM is invalid,
+    /// [`connect`](Self::connect) returns an error.
     #[cfg(feature = "tls")]
     pub fn client_certificate(mut self, chain: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         let (chain, key) = (Pem::Text(chain.into().into()), Pem::Text(key.into().into()));
@@ -235,9 +237,9 @@ impl QuorumBuilder {
     /// Sets the certificate for servers that request a client certificate by two PEM files, as
     /// [`client_certificate`](Self::client_certificate), and reads both files again at every dial.
     ///
-    /// Files that cannot be read or used, or do not fit together, are an error of [`connect`](Self::connect). If that
-    /// happens at a later dial, the last good pair stays, and a warning is logged. So the two files may be replaced one after
-    /// the other.
+    /// If a file cannot be read or used, or the two files do not fit together, [`connect`](Self::connect) returns an
+    /// error. If a later dial cannot use the files, the last good pair stays, and a warning is logged. Therefore the
+    /// two files may be replaced one after the other.
     #[cfg(feature = "tls")]
     pub fn client_certificate_files(
         mut self,
@@ -263,9 +265,10 @@ impl QuorumBuilder {
         self
     }
 
-    /// Sets the label of this client, for people (default: `host:pid`, without the beginning of a long host name; 1 to 48
-    /// bytes of printable characters). The label is part of every [lease id](crate::LeaseId::label) in errors, traces, inspections and keys, and of the name of
-    /// every connection (`CLIENT LIST`). No behaviour depends on the label.
+    /// Sets the label by which people identify this client (default: `host:pid`, without the beginning of a long host
+    /// name; 1 to 48 bytes of printable characters). The label is part of every [lease id](crate::LeaseId::label) in
+    /// errors, traces, inspections and keys, and of the name of every connection (`CLIENT LIST`). No behaviour depends
+    /// on the label.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.settings.label = Some(label.into());
         self
@@ -278,7 +281,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// Sets the ttl of locks without a ttl of their own (default: 30 s; from 4 ms, with the default drift, to `max_ttl`).
+    /// Sets the ttl of locks without a ttl of their own (default: 30 s; from 4 ms, with the default drift, to
+    /// `max_ttl`).
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.settings.ttl = ttl;
         self
@@ -291,8 +295,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// Sets the share of a ttl by which clocks may disagree (default: 0.01, that is, half a percent for each clock; 0
-    /// to below 0.5). A larger share ends leases earlier.
+    /// Sets the bound on the difference between the rates of two clocks, as a share of time (default: 0.01, that is,
+    /// half a percent for each clock; 0 to below 0.5). With a larger bound, leases end earlier.
     pub fn drift(mut self, drift: f64) -> Self {
         self.settings.drift = drift;
         self
@@ -312,8 +316,8 @@ impl QuorumBuilder {
         self
     }
 
-    /// Sets the time for which [`connect`](Self::connect) and [`admin::init`](crate::admin::init) wait for nodes that do
-    /// not answer yet (default: 5 s).
+    /// Sets the time for which [`connect`](Self::connect) and [`admin::init`](crate::admin::init) wait for nodes that
+    /// do not answer yet (default: 5 s).
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.settings.connect_timeout = connect_timeout;
         self
@@ -326,26 +330,27 @@ impl QuorumBuilder {
         self
     }
 
-    /// Sets the guard against nodes that may have forgotten votes (default: [`RestartGuard::PerConnection`]). All clients
-    /// of a quorum should have the same guard: a client with [`RestartGuard::Off`] counts the votes of nodes in
+    /// Sets the guard against nodes that may have forgotten votes (default: [`RestartGuard::PerConnection`]). All
+    /// clients of a quorum should have the same guard: a client with [`RestartGuard::Off`] counts the votes of nodes in
     /// quarantine.
     pub fn restart_guard(mut self, restart_guard: RestartGuard) -> Self {
         self.settings.restart_guard = restart_guard;
         self
     }
 
-    /// Lets every node without metadata vote at once, like a new node. This is for tests, examples and first steps.
+    /// Lets every node without metadata vote at once, like a new node. The setting is for tests, examples and first
+    /// steps.
     ///
-    /// Do not use this setting if a node may lose its data. A node that was flushed or has restarted empty looks like a
-    /// new node, and exclusion is broken without any error. Make a production quorum once, by
-    /// [`admin::init`](crate::admin::init).
+    /// Do not use this setting if a node may lose its data. Clients cannot distinguish a node that was flushed or
+    /// restarted empty from a new node, so two clients could hold one resource without any error. Make a production
+    /// quorum once, by [`admin::init`](crate::admin::init).
     pub fn admit_new_nodes(mut self) -> Self {
         self.settings.admits_new = true;
         self
     }
 
-    /// Makes a client that changes no node. The client writes no metadata to a node without metadata, and therefore
-    /// begins no quarantine there.
+    /// Makes the client read-only, so that it changes no node. The client writes no metadata to a node without
+    /// metadata, and therefore begins no quarantine there.
     ///
     /// * **Available calls:** inspections, lists, health, the leader of an election and its observers, the arrivals of
     ///   a latch, and the free permits of a semaphore.
@@ -360,39 +365,42 @@ impl QuorumBuilder {
 
     /// Connects to the nodes, and returns when a quorum of nodes has answered.
     ///
-    /// After that, the call waits for the remaining nodes for as long as the quorum took, but for at most an eighth of
-    /// the node timeout. Later, the client dials them in the background. Until a quorum has answered, the call dials
-    /// unreachable nodes again until the connect timeout, so a program may start together with its servers.
+    /// Until a quorum has answered, the call dials unreachable nodes again until the connect timeout, so a program may
+    /// start together with its servers. After that, the call waits for the remaining nodes for as long as the quorum
+    /// took and at least 50 ms, but for at most an eighth of the node timeout. Later, the client dials these nodes in
+    /// the background. With [`RestartGuard::Off`], the call waits until each remaining node has answered or failed, at
+    /// most until the connect timeout.
     ///
-    /// The call logs a warning after a second without a quorum, and also if a quorum has answered whose nodes do not vote,
-    /// because they are in quarantine or new. In this case locks wait until the nodes vote.
+    /// The call logs a warning after a second without a quorum. The call also logs a warning if a quorum has answered
+    /// but no quorum votes, because nodes are in quarantine or new. Then locks wait until a quorum votes.
     ///
     /// # The runtime
     ///
     /// The connections and the renewals of the client are tasks on the tokio runtime of this call. The runtime
     ///
-    /// * **needs timers and IO**, by `enable_all` of tokio's builder. Without IO, tokio prints the message of a panic,
-    ///   which stays inside of this call, and this call returns an error (`NoRuntime`).
+    /// * **needs timers and IO**, by `enable_all` of tokio's builder. Without IO, this call returns an error
+    ///   (`NoRuntime`), and tokio prints the message of a panic that does not leave this call.
     /// * **has to run for as long as the client is used.** With the runtime, the client ends: the leases are lost, and
     ///   all calls return [`ClosedReason::RuntimeEnded`](crate::error::ClosedReason::RuntimeEnded) at once. A
     ///   `#[tokio::test]` makes a separate runtime for each test, so a client in a `static` works in one test only.
-    /// * **has to be driven all the time.** A runtime of many threads drives itself. A current-thread runtime stands
-    ///   still outside of its `block_on`: then no lease is renewed, calls from elsewhere are not answered, and their
-    ///   deadlines pass unnoticed. Work that blocks a thread of the runtime has the same effect for its time.
+    /// * **has to be driven all the time.** A multi-thread runtime drives itself. A current-thread runtime runs no task
+    ///   outside of its `block_on`: then no lease is renewed, and calls of other threads return neither a result nor an
+    ///   error at their deadline. Work that blocks a thread of the runtime has the same effect while it runs.
     /// * **must not be used across a fork.** In a forked copy of the process, every call of the client returns
-    ///   [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. The child connects
-    ///   a new client on a new runtime, because the copy of a runtime shares its sources of wake-ups with the original.
+    ///   [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. The child
+    ///   connects a new client on a new runtime, because the copy of a runtime shares its event sources with the
+    ///   original.
     ///
     /// # Errors
     ///
-    /// * [`Error::Config`] before any request, if the settings are invalid, or there is no tokio runtime or none with IO
+    /// * [`Error::Config`] before any request, if the settings are invalid, or if there is no tokio runtime with IO
     ///   (`NoRuntime`).
     /// * [`Error::Config`] if a node is unfit, and the remaining nodes are no quorum. A node is unfit if it belongs to
     ///   a quorum with other settings (`WrongQuorum`). A server is unfit if its clock is off by more than an hour, if
     ///   it does not permit `INFO`, or if it is a Sentinel or part of a Redis Cluster (`Server`).
     /// * [`Error::Config`] if two addresses lead to one server (`Server`), even if the remaining nodes are a quorum.
-    /// * [`Error::NoQuorum`] if fewer nodes than a quorum answered within the connect timeout, or at once if enough nodes
-    ///   refuse the client for a lasting reason, such as a wrong password. `Config` takes precedence.
+    /// * [`Error::NoQuorum`] if fewer nodes than a quorum answered within the connect timeout, or at once if enough
+    ///   nodes refuse the client for a lasting reason, such as a wrong password. `Config` takes precedence.
     /// * [`Error::Closed`] if the runtime ends during the call.
     ///
     /// # Cancel safety
@@ -414,12 +422,12 @@ impl QuorumBuilder {
         Ok(Quorum::new(client))
     }
 
-    /// Connects to in-memory nodes with these settings, and ignores urls. Time is the time of tokio, so a test may
-    /// pause the time.
+    /// Connects to in-memory nodes with these settings, and ignores urls. The client uses the time of tokio, so a test
+    /// may pause it.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if the settings are invalid, or there is no tokio runtime or none with timers (`NoRuntime`).
+    /// [`Error::Config`] if the settings are invalid, or if there is no tokio runtime with timers (`NoRuntime`).
     /// [`Error::Closed`] if the runtime has ended.
     pub fn connect_in_memory(self, cluster: &MemoryCluster) -> Result<Quorum, Error> {
         let settings = self.settings.check(cluster.nodes())?;
@@ -427,7 +435,7 @@ impl QuorumBuilder {
         let observer = self.observer(nodes.iter().map(|node| Arc::clone(node.address())).collect());
         let runtime = runtime()?;
         if !clock::has_timers() {
-            return Err(unsuited("timers", "enable_time").into());
+            return Err(missing_driver("timers", "enable_time").into());
         }
         let dependencies =
             ClientDependencies::new(cluster.clock(), runtime, observer, settings.label.clone());
@@ -442,8 +450,8 @@ impl QuorumBuilder {
         self.settings.check(self.nodes.len())
     }
 
-    /// Begins to connect to the nodes for a change of the quorum. The client has no observer, because an administrator
-    /// is no client of the quorum.
+    /// Starts the client of an administrator, which changes the quorum. The client registers with no node and has no
+    /// observer, because it takes no locks.
     pub(crate) fn start_to_change(&self) -> Result<Arc<Client>, ConfigError> {
         let settings = self.checked()?;
         if settings.is_read_only() {
@@ -452,7 +460,8 @@ impl QuorumBuilder {
         self.start(settings, None, |_| Arc::new(NoObserver))
     }
 
-    /// Begins to connect to the nodes.
+    /// Starts a client, which dials the nodes in the background. Without `registers`, the client registers with no
+    /// node.
     fn start(
         &self,
         settings: CheckedQuorum,
@@ -462,7 +471,7 @@ impl QuorumBuilder {
         let routes = self.routes()?;
         let runtime = runtime()?;
         if !spawner::has_io() {
-            return Err(unsuited("IO", "enable_io"));
+            return Err(missing_driver("IO", "enable_io"));
         }
         let clock = Arc::new(BootClock::start(&runtime));
         let addresses = routes.iter().map(|route| Arc::clone(route.address()));
@@ -491,7 +500,7 @@ impl QuorumBuilder {
         Arc::new(NoObserver)
     }
 
-    /// Returns the connectors of the nodes, and refuses equal addresses.
+    /// Returns the routes to the nodes. Returns an error if two nodes have the same address.
     pub(crate) fn routes(&self) -> Result<Vec<Route>, ConfigError> {
         #[cfg(feature = "tls")]
         let mut tls_settings = TlsSettings::new(self.tls.clone());
@@ -561,7 +570,7 @@ pub(crate) fn runtime() -> Result<Handle, ConfigError> {
 }
 
 /// Returns the error of a runtime that lacks a driver.
-fn unsuited(driver: &str, setting: &str) -> ConfigError {
+fn missing_driver(driver: &str, setting: &str) -> ConfigError {
     let reason = format!(
         "the tokio runtime of the caller has its {driver} disabled: build the runtime with `enable_all` or `{setting}`"
     );

@@ -1,4 +1,5 @@
-//! Connecting to a quorum: the collection of answers until a quorum of nodes has answered.
+//! The wait of a new client for its nodes, and the refusal of unfit nodes. Administration uses the same collection of
+//! answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,12 +16,13 @@ use crate::{
 };
 
 /// The delay after which a failed node is asked again.
-const AGAIN: Duration = Duration::from_millis(50);
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// The least time to wait for the remaining nodes after a quorum has answered.
+/// The least time to wait for the remaining nodes after the result is certain, unless an eighth of the node timeout is
+/// shorter.
 const SHORTEST_GRACE: Duration = Duration::from_millis(50);
 
-/// The time without a quorum after which a warning names the reasons.
+/// The time without a quorum after which a warning names the reply of each node.
 const WARN_AFTER: Duration = Duration::from_secs(1);
 
 /// The answers that the nodes have given so far.
@@ -30,10 +32,11 @@ pub(super) struct ConnectProgress {
     answered: NodeSet,
 }
 
-/// The next step of a client that gathers answers.
+/// The next step of a client that collects answers.
 pub(super) enum ConnectStep {
+    /// Wait for more answers, until the connect timeout.
     Wait,
-    /// Wait a little longer for the remaining nodes.
+    /// Wait for the remaining nodes for the [`grace`], counted from the first step of this kind.
     Grace,
     Done,
 }
@@ -44,30 +47,30 @@ impl ConnectProgress {
         self.answered.len() == self.answers.len()
     }
 
-    /// Returns the next step if no quorum is possible. The wait for the remaining nodes is useful, because the error
-    /// would report a node that is only slightly slower as silent.
-    pub(super) fn end(&self) -> ConnectStep {
+    /// Returns the next step if a failure is certain. The client waits for the remaining nodes, because the error would
+    /// report a node that is only slightly slower as timed out.
+    pub(super) fn step_before_failure(&self) -> ConnectStep {
         if self.is_complete() { ConnectStep::Done } else { ConnectStep::Grace }
     }
 }
 
-/// Asks every node for its metadata, and asks a failed node again until the node answers. Ends at the step
-/// [`Done`](ConnectStep::Done), or at the connect timeout.
+/// Asks every node for its metadata, and asks a failed node again until the node answers. Returns the last answers at
+/// the step [`Done`](ConnectStep::Done), at the end of the [grace](ConnectStep::Grace), or at the connect timeout.
 pub(super) async fn gather(
     context: &ClientContext,
     resource: Resource,
-    next: impl Fn(&ConnectProgress) -> ConnectStep,
+    next_step: impl Fn(&ConnectProgress) -> ConnectStep,
 ) -> Vec<Answer> {
     let start = context.now();
     let deadline = start + context.settings.connect_timeout;
-    let mut asked = send_inspect(context, &resource, deadline);
+    let mut fanout = send_inspect(context, &resource, deadline);
     let answers = vec![Answer::Error(NodeError::TimedOut); context.nodes.len()];
     let mut progress = ConnectProgress { answers, answered: NodeSet::EMPTY };
-    let (mut failed, mut again_at, mut end_of_grace) = (NodeSet::EMPTY, None, None);
+    let (mut failed, mut retry_at, mut end_of_grace) = (NodeSet::EMPTY, None, None);
     let mut warn_at = Some(start + WARN_AFTER);
     loop {
         let now = context.now();
-        match next(&progress) {
+        match next_step(&progress) {
             ConnectStep::Done => break,
             ConnectStep::Grace if end_of_grace.is_none() => {
                 end_of_grace = Some(now + grace(context, now.saturating_duration_since(start)))
@@ -78,11 +81,11 @@ pub(super) async fn gather(
             warn_at = None;
             warn_without_quorum(context, &progress);
         }
-        let until = [again_at, end_of_grace, warn_at].into_iter().flatten().fold(deadline, std::cmp::min);
-        if let FanoutEvent::Answer { node, answer, .. } = asked.next(&*context.clock, until).await {
+        let until = [retry_at, end_of_grace, warn_at].into_iter().flatten().fold(deadline, std::cmp::min);
+        if let FanoutEvent::Answer { node, answer, .. } = fanout.next(&*context.clock, until).await {
             if !matches!(answer, Answer::Inspected(_)) {
                 failed.insert(node);
-                again_at = again_at.or_else(|| Some(context.now() + AGAIN));
+                retry_at = retry_at.or_else(|| Some(context.now() + RETRY_DELAY));
             }
             progress.answered.insert(node);
             if let Some(slot) = progress.answers.get_mut(node) {
@@ -94,18 +97,19 @@ pub(super) async fn gather(
         if deadline <= now || end_of_grace.is_some_and(|end| end <= now) {
             break;
         }
-        if again_at.is_none_or(|at| now < at) {
+        if retry_at.is_none_or(|at| now < at) {
             continue;
         }
-        again_at = None;
+        retry_at = None;
         for node in std::mem::replace(&mut failed, NodeSet::EMPTY).iter() {
-            add_inspect(context, &mut asked, node, &resource, deadline);
+            add_inspect(context, &mut fanout, node, &resource, deadline);
         }
     }
     progress.answers
 }
 
-/// Warns that a program waits, unless a quorum has answered and only the remaining nodes are missing.
+/// Warns that no quorum answers yet. Does nothing if a quorum has answered, and the client only waits for the remaining
+/// nodes.
 fn warn_without_quorum(context: &ClientContext, progress: &ConnectProgress) {
     let answered = progress.answers.iter().filter(|answer| matches!(answer, Answer::Inspected(_))).count();
     if answered < context.settings.electorate.needed() {
@@ -115,7 +119,7 @@ fn warn_without_quorum(context: &ClientContext, progress: &ConnectProgress) {
     }
 }
 
-/// Warns that locks will wait, although a quorum is connected. A client that only reads needs no votes.
+/// Warns that locks will wait if no quorum of the connected nodes votes. A read-only client needs no votes.
 fn warn_without_votes(context: &ClientContext, answers: &[Answer]) {
     let abstention = |answer: &Answer| match answer {
         Answer::Inspected(inspection) => inspection.abstention.map(Refusal::from),
@@ -130,8 +134,8 @@ fn warn_without_votes(context: &ClientContext, answers: &[Answer]) {
     }
 }
 
-/// Returns the time to wait for the remaining nodes after a quorum has answered within `took`. The time is enough for
-/// nodes that are as quick as the quorum, and short enough for a silent node.
+/// Returns the time to wait for the remaining nodes, if the result was certain after `took`. The time is long enough
+/// for nodes that are as quick as the first nodes, and short enough to wait for a silent node.
 fn grace(context: &ClientContext, took: Duration) -> Duration {
     let node_timeout = context.settings.node_timeout_for(context.settings.ttl);
     took.max(SHORTEST_GRACE).min(node_timeout / HEDGE_SHARE)
@@ -139,16 +143,17 @@ fn grace(context: &ClientContext, took: Duration) -> Duration {
 
 /// Waits until a quorum of different servers has answered, and refuses unfit nodes.
 ///
-/// The call waits a little longer for the remaining nodes. An unfit node that connects later is refused by its
-/// registration. Without a restart guard there is no registration, so the call waits for every node.
+/// The call waits for the remaining nodes for the [`grace`]. An unfit node that connects later is refused by its
+/// registration. Without a restart guard there is no registration, so the call waits for every node, until the connect
+/// timeout.
 pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error> {
     let resource = Resource::internal(names::CONNECT.as_bytes());
-    let answers = gather(context, resource, |progress| next(context, progress)).await;
+    let answers = gather(context, resource, |progress| next_step(context, progress)).await;
     refuse_same_server(context, &answers)?;
     let misfits: Vec<_> =
         answers.iter().enumerate().map(|(node, answer)| misfit(context, node, answer)).collect();
     let needed = context.settings.electorate.needed();
-    let has_quorum = fitting(context, &answers) >= needed;
+    let has_quorum = count_fit(context, &answers) >= needed;
     for misfit in misfits.into_iter().flatten() {
         // An unfit node stays unfit, so the call fails at once, unless the remaining nodes form a quorum.
         if !has_quorum {
@@ -164,34 +169,35 @@ pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error
     Err(NoQuorum::new(Goal::Connect, replies).into())
 }
 
-fn next(context: &ClientContext, progress: &ConnectProgress) -> ConnectStep {
+/// Returns the next step of a client that connects.
+fn next_step(context: &ClientContext, progress: &ConnectProgress) -> ConnectStep {
     let ConnectProgress { answers, .. } = progress;
     let electorate = context.settings.electorate;
-    let is_misfit = |(node, answer): (usize, &Answer)| misfit(context, node, answer).is_some();
+    let is_unfit = |(node, answer): (usize, &Answer)| misfit(context, node, answer).is_some();
     if refuse_same_server(context, answers).is_err() {
         return ConnectStep::Done;
     }
-    if fitting(context, answers) >= electorate.needed() {
+    if count_fit(context, answers) >= electorate.needed() {
         return match context.settings.parameters.guard {
             _ if progress.is_complete() => ConnectStep::Done,
             RestartGuard::Off => ConnectStep::Wait,
             RestartGuard::PerConnection | RestartGuard::PerVote => ConnectStep::Grace,
         };
     }
-    let lasting = answers.iter().enumerate().filter(|node| is_lasting(node.1) || is_misfit(*node)).count();
-    if lasting > electorate.spare() { progress.end() } else { ConnectStep::Wait }
+    let lasting = answers.iter().enumerate().filter(|node| is_lasting(node.1) || is_unfit(*node)).count();
+    if lasting > electorate.spare() { progress.step_before_failure() } else { ConnectStep::Wait }
 }
 
 /// Returns the number of fit nodes that have answered.
-fn fitting(context: &ClientContext, answers: &[Answer]) -> usize {
+fn count_fit(context: &ClientContext, answers: &[Answer]) -> usize {
     let fits = |(node, answer): &(usize, &Answer)| {
         matches!(answer, Answer::Inspected(_)) && misfit(context, *node, answer).is_none()
     };
     answers.iter().enumerate().filter(fits).count()
 }
 
-/// Whether a node failed for a lasting reason. A server that is starting refuses connections or loads its data. These
-/// reasons are not lasting.
+/// Whether a node failed for a lasting reason, such as a wrong password. A server that is starting refuses connections
+/// or loads its data. These reasons are not lasting.
 pub(super) fn is_lasting(answer: &Answer) -> bool {
     let Answer::Error(error) = answer else { return false };
     let error = if let NodeError::Handshake(error) = error { error } else { error };
@@ -213,7 +219,7 @@ pub(super) fn is_lasting(answer: &Answer) -> bool {
     )
 }
 
-/// Returns the error of an unfit node.
+/// Returns the error of an unfit node; `None` if the answer does not show that the node is unfit.
 fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<ConfigError> {
     let node = Arc::clone(context.nodes.get(node)?.address());
     let ours = &context.settings.parameters.fingerprint;
@@ -221,7 +227,7 @@ fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<Confi
         Some(ConfigError::WrongQuorum { node, difference: ours.difference_from(theirs).into() })
     };
     match answer {
-        // Without registration, nothing else compares the fingerprint.
+        // Without a restart guard there is no registration, and only this check compares the fingerprints.
         Answer::Inspected(inspection) => match &inspection.fingerprint {
             Some(theirs) if theirs != ours => wrong_quorum(node, theirs),
             _ => None,
@@ -259,8 +265,9 @@ pub(super) fn refuse_same_server(context: &ClientContext, answers: &[Answer]) ->
             _ => continue,
         };
         // The error names both addresses in the order of the configuration.
-        let place = |address: &Arc<str>| context.nodes.iter().position(|node| node.address() == address);
-        let (first, second) = if place(first) < place(second) { (first, second) } else { (second, first) };
+        let position = |address: &Arc<str>| context.nodes.iter().position(|node| node.address() == address);
+        let (first, second) =
+            if position(first) < position(second) { (first, second) } else { (second, first) };
         let reason =
             NodeError::SameServer { other: Arc::clone(second), incarnation: Arc::clone(incarnation) };
         return Err(ConfigError::Server { node: Arc::clone(first), reason });

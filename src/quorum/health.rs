@@ -13,7 +13,7 @@ use crate::{
 
 /// The health of a quorum, from [`Quorum::health`]: the nodes that vote, and the reasons of the nodes that do not vote.
 ///
-/// The report describes the nodes at the time of their answers. Later locks ask the nodes again.
+/// The report describes the nodes at the time of their answers. Lock calls do not depend on the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     nodes: Vec<NodeInspection>,
@@ -21,11 +21,11 @@ pub struct Health {
 }
 
 impl Quorum {
-    /// Returns for every node whether the node would vote for a lock of this client now. Use this for the health check
-    /// of a service, or to show the state to people.
+    /// Returns for every node whether the node would vote for a lock of this client now, for the health check of a
+    /// service or for a display.
     ///
-    /// The call waits until all nodes have answered, but for at most a node timeout. The call never fails, because the
-    /// report also contains nodes without an answer. If the client is closed, no node answers.
+    /// The call waits until all nodes have answered, but for at most a node timeout. The call never fails: in the
+    /// report, a node without an answer has an error. If the client is closed, every node has the error `Closed`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -44,15 +44,15 @@ impl Quorum {
         let context = &self.client().context;
         let settings = &context.settings;
         let start = context.now();
-        let asking = async {
+        let inspecting = async {
             let deadline = start + settings.node_timeout_for(settings.ttl);
-            let asked = send_inspect(context, &Resource::internal(names::HEALTH.as_bytes()), deadline);
-            collect_with_times(context, asked, deadline).await
+            let fanout = send_inspect(context, &Resource::internal(names::HEALTH.as_bytes()), deadline);
+            collect_with_times(context, fanout, deadline).await
         };
         let closed = || context.nodes.iter().map(|_| (Answer::Error(NodeError::Closed), None)).collect();
         let answers = match context.is_closed() {
             true => closed(),
-            false => context.unless_forked(asking).await.unwrap_or_else(|Forked| closed()),
+            false => context.unless_forked(inspecting).await.unwrap_or_else(|Forked| closed()),
         };
         Health { nodes: inspection::by_node(context, start, answers), needed: settings.electorate.needed() }
     }

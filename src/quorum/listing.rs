@@ -25,7 +25,7 @@ use crate::{
     values::{NodeError, NodeReply, Resource},
 };
 
-/// The number of resources that are inspected at once.
+/// The largest number of resources that are inspected at the same time.
 const MAX_CONCURRENT: usize = 64;
 
 /// All locks that nodes list, from [`admin::list`](crate::admin::list).
@@ -43,12 +43,12 @@ pub struct Listing {
 pub enum LockName {
     /// A resource of a lock, an election, or readers and writers.
     Resource(Resource),
-    /// A slot of a semaphore, which is a permit.
+    /// A slot of a semaphore. A lease on the slot is a permit.
     #[non_exhaustive]
     Slot {
         /// The semaphore.
         semaphore: Resource,
-        /// The slot, from 0.
+        /// The number of the slot, from 0.
         slot: usize,
     },
     /// The lock of a semaphore by which clients that acquire several permits take turns.
@@ -57,8 +57,8 @@ pub enum LockName {
         /// The semaphore.
         semaphore: Resource,
     },
-    /// The lock of the release watcher, which is the one client that listens for the releases of all slots of a
-    /// semaphore, or of all resources of an [`AnyOf`](crate::AnyOf).
+    /// The lock of the release watcher: the one client that listens for the release of all slots of a semaphore, or of
+    /// all resources of an [`AnyOf`](crate::AnyOf).
     #[non_exhaustive]
     ReleaseWatcher {
         /// The semaphore, or the first resource of the `AnyOf` in the order of the names.
@@ -69,7 +69,8 @@ pub enum LockName {
 }
 
 impl LockName {
-    fn read(key: Resource) -> Self {
+    /// Returns the name of the lock with this key.
+    fn of_key(key: Resource) -> Self {
         if let Some((semaphore, index)) = names::read_slot(&key) {
             return Self::Slot { semaphore, slot: index as usize };
         }
@@ -80,7 +81,7 @@ impl LockName {
             .map_or(Self::Resource(key), |semaphore| Self::MultiPermit { semaphore })
     }
 
-    /// Returns the name of the resource, or of the semaphore.
+    /// Returns the name of the resource or semaphore; for an `AnyOf`, the name of its first resource.
     #[must_use]
     pub fn name(&self) -> &Resource {
         match self {
@@ -110,7 +111,7 @@ impl fmt::Display for LockName {
 ///
 /// A node goes through all of its keys by `SCAN`, in steps of about a hundred keys, so the Redis user needs [that
 /// permission](crate::error::NodeError::ScanForbidden). Each step may take a node timeout. The list contains every lock
-/// that a node that answers has during the whole call. A lock that is acquired or unlocked during the call may be
+/// that an answering node has during the whole call. A lock that is acquired or unlocked during the call may be
 /// missing.
 ///
 /// ```
@@ -171,18 +172,19 @@ pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Res
 
 /// Returns the keys that the nodes have listed, each once, in the order of the names.
 fn merged(keys: impl Iterator<Item = BTreeSet<Resource>>) -> impl Iterator<Item = (LockName, Resource)> {
-    // Two sets of resources with the same first resource and the same number have release watchers of the same name.
-    let named: BTreeSet<_> = keys.flatten().map(|key| (LockName::read(key.clone()), key)).collect();
+    // The key distinguishes release watchers of the same name. Two sets of resources have such watchers if their first
+    // resource and number of resources are the same.
+    let named: BTreeSet<_> = keys.flatten().map(|key| (LockName::of_key(key.clone()), key)).collect();
     named.into_iter()
 }
 
-/// Returns all keys that a node lists step by step, and the error that ended the list.
+/// Returns all keys that a node lists step by step, and the error if one ended the list early.
 async fn scan(context: &ClientContext, node: usize) -> (BTreeSet<Resource>, Option<NodeError>) {
     let (mut keys, mut cursor) = (BTreeSet::new(), 0);
     loop {
         let deadline = deadline(context);
-        let mut asked = send_to(context, [node], Operation::List(List { cursor }), deadline);
-        let answer = match asked.next(&*context.clock, deadline).await {
+        let mut fanout = send_to(context, [node], Operation::List(List { cursor }), deadline);
+        let answer = match fanout.next(&*context.clock, deadline).await {
             FanoutEvent::Answer { answer, .. } => answer,
             FanoutEvent::DeadlineReached => Answer::Error(NodeError::TimedOut),
         };
@@ -211,9 +213,9 @@ async fn inspect_listed(
     key: Resource,
 ) -> (LockName, Inspection) {
     let (start, deadline) = (context.now(), deadline(context));
-    let able = errors.iter().enumerate().filter(|(_, error)| error.is_none()).map(|(node, _)| node);
-    let asked = send_inspect_to(context, able, &key, deadline);
-    let mut answers = collect_with_times(context, asked, deadline).await;
+    let listed = errors.iter().enumerate().filter(|(_, error)| error.is_none()).map(|(node, _)| node);
+    let fanout = send_inspect_to(context, listed, &key, deadline);
+    let mut answers = collect_with_times(context, fanout, deadline).await;
     for ((answer, _), error) in answers.iter_mut().zip(errors) {
         if let Some(error) = error {
             *answer = Answer::Error(error.clone());
@@ -235,7 +237,8 @@ impl Listing {
         self.locks.iter().map(|(name, inspection)| (name, inspection))
     }
 
-    /// Returns the addresses of the nodes that did not list all of their keys, with the errors.
+    /// Returns the addresses and errors of the nodes that did not list all of their keys, or did not answer an
+    /// inspection.
     pub fn silent(&self) -> impl Iterator<Item = (&str, &NodeError)> {
         self.silent.iter().map(|(node, error)| (&**node, error))
     }

@@ -1,4 +1,4 @@
-//! Clients of quorums: construction, shutdown, health, lists and administration.
+//! Clients of quorums: construction, health, lists, shutdown, administration and moves.
 
 mod admin;
 pub(crate) mod builder;

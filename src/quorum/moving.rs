@@ -7,10 +7,10 @@
 //!  new node   no metadata ──────────────────────────────────────────────init─────► to
 //! ```
 //!
-//! A move opens the first new node only after one round has closed so many old nodes for good that the other old nodes
-//! are no quorum. A give-up opens nodes that are closed for good only after a quorum of the other old nodes is open, so
-//! that the round cannot succeed. A node decides each step atomically, so a move and its give-up never both succeed,
-//! whatever requests are late.
+//! A move opens the first new node only after one round has closed old nodes for good, and the remaining old nodes are
+//! no quorum. A give-up opens nodes that are closed for good only after a quorum of the other old nodes is open, so
+//! that the round cannot succeed. A node executes each step atomically. Therefore a move and its give-up never both
+//! succeed, even if requests of the move are late.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -25,8 +25,8 @@ use crate::{
     quorum::{
         QuorumBuilder,
         admin::{
-            ask_all_nodes, dry_run, every, fingerprint_of, has_answered, init_operation, inspect_started,
-            is_done, register,
+            ask_all_nodes, dry_run, ensure_done, fingerprint_of, has_answered, init_operation,
+            inspect_started, is_done, register,
         },
     },
     values::{Fingerprint, NodeReply, Refusal},
@@ -34,26 +34,26 @@ use crate::{
 
 /// The largest number of rounds of a move. Each old node that returns to the old configuration during the move makes
 /// one more round necessary.
-const MOST_ROUNDS: u32 = 3;
+const MAX_ROUNDS: u32 = 3;
 
-/// Moves a quorum to other nodes or settings, such as the number of votes or `max_ttl`. The move takes one `max_ttl`, in
-/// which no client acquires a lock of the quorum.
+/// Moves a quorum to other nodes or settings, such as the number of votes or `max_ttl`. The move pauses for slightly
+/// more than the longer `max_ttl` of both configurations. During the pause, no client acquires a lock of the quorum.
 ///
-/// The call first asks every node, and changes nothing unless the move can succeed: every new node has to answer, and
-/// has to be new or to take part in this move. If both configurations have the same fingerprint and nodes, there is
-/// nothing to move, and the call only checks that every node belongs to the quorum.
+/// The call first inspects every node, and changes nothing unless the move can succeed. Every new node has to answer,
+/// and has to be new, or to belong to the old quorum or to this move. If both configurations have the same fingerprint
+/// and nodes, there is nothing to move, and the call only checks that every node belongs to the quorum.
 ///
 /// # Errors
 ///
 /// * [`AdminError::Config`] if the settings of either builder are invalid, if the clock of a new node is off by more
 ///   than an hour, or if two addresses of one builder lead to one server. The error is the same if nodes could not
-///   distinguish the two configurations. In this case, give the new configuration a [`name`](QuorumBuilder::name) of
-///   its own.
+///   distinguish the two configurations, because only their addresses differ. In this case, give the new configuration
+///   a [`name`](QuorumBuilder::name) of its own.
 /// * [`AdminError::OtherQuorum`] if a new node belongs to another quorum or to another move, or if too many old nodes
 ///   do.
 /// * [`AdminError::Incomplete`] if a new node did not answer, or if the old nodes that did not answer could still be a
-///   quorum. Old nodes whose reply is `Done` are closed. A call that fails before the pause has opened again what the
-///   call has closed. Repeat the call to continue the move, or [give it up](give_up_reconfigure).
+///   quorum. Old nodes whose reply is `Done` are closed. If the call fails before the pause, the call opens the nodes
+///   again that it has closed. Repeat the call to continue the move, or [give it up](give_up_reconfigure).
 ///
 /// # Cancel safety
 ///
@@ -69,12 +69,12 @@ pub(super) async fn reconfigure_with(old: &Client, new: &Client, new_name: &str)
     Move::new(old, new).run(new_name).await
 }
 
-/// Gives up a move that was interrupted or failed: opens the nodes again that the move has closed, for the old
-/// configuration. The arguments are those of the call of [`reconfigure`]. End that call before.
+/// Gives up a move that was interrupted or failed: opens the nodes that the move has closed, for the old configuration.
+/// The arguments are those of the call of [`reconfigure`]. End that call before.
 ///
-/// A move can be given up until it has closed so many old nodes for good that the others are no quorum, which is its last
-/// step before it opens new nodes. Until then no client has a lease under the new configuration, and old leases stay valid under the old
-/// configuration. The new nodes need not answer.
+/// In its last step before it opens new nodes, a move closes old nodes for good. The move can be given up until the
+/// remaining old nodes are no quorum. Until then no client has a lease under the new configuration, and old leases stay
+/// valid under the old configuration. The new nodes need not answer.
 ///
 /// # Errors
 ///
@@ -105,7 +105,8 @@ struct Move<'a> {
     to: Fingerprint,
 }
 
-/// The stage of a node in a move, with the fingerprint of the node where a later step has to name the fingerprint.
+/// The stage of a node in a move. A variant has the fingerprint of the node if a later step has to name the
+/// fingerprint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage<'a> {
     /// The node did not answer.
@@ -118,6 +119,7 @@ enum Stage<'a> {
     Closed(&'a Fingerprint),
     /// An earlier version has closed the node, for a move from any configuration.
     ClosedFromAny(&'a Fingerprint),
+    /// The node is closed for good: a give-up may open the node only after a quorum of the other old nodes is open.
     ClosedForGood(&'a Fingerprint),
     /// The node belongs to the new configuration.
     Moved(&'a Fingerprint),
@@ -136,12 +138,12 @@ impl<'a> Move<'a> {
         if self.from == self.to {
             return self.check_unchanged(new_name).await;
         }
-        if self.look().await? {
+        if self.check_before_start().await? {
             return Ok(());
         }
         let lasts = |context: &ClientContext| context.settings.parameters.quarantine.lasts;
         let longest = lasts(self.before).max(lasts(self.after));
-        for round in 0..MOST_ROUNDS {
+        for round in 0..MAX_ROUNDS {
             let closed = self.close(round).await?;
             self.before.clock.sleep_until(self.before.now() + longest).await;
             if self.close_for_good(closed, round).await? {
@@ -149,7 +151,7 @@ impl<'a> Move<'a> {
             }
         }
         let old = inspect_started(self.before).await?;
-        let is_closed = |answer: &Answer| self.closed_by(answer).is_some() || self.is_for_good(answer);
+        let is_closed = |answer: &Answer| self.closed_by(answer).is_some() || self.is_final(answer);
         Err(self.incomplete(&old, is_closed))
     }
 
@@ -164,9 +166,9 @@ impl<'a> Move<'a> {
         if nodes.iter().all(is_ours) { Ok(()) } else { Err(untouched(self.after, &nodes, is_ours)) }
     }
 
-    /// Asks every node before anything is changed. Returns true if the move is over, and an error if the move cannot
-    /// succeed.
-    async fn look(&self) -> Result<bool, AdminError> {
+    /// Inspects every node, before any node is changed. Returns true if the move was completed before, and an error if
+    /// the move cannot succeed.
+    async fn check_before_start(&self) -> Result<bool, AdminError> {
         let (old, new) = join(inspect_started(self.before), inspect_started(self.after)).await;
         let (old, new) = (old?, new?);
         self.check_new(&new)?;
@@ -176,7 +178,7 @@ impl<'a> Move<'a> {
             return Ok(true);
         }
         self.check_old(&old, |stage| matches!(stage, Stage::Silent | Stage::Foreign(_)))?;
-        // A new node must also be able to join at the end: the node compares the clocks, and a replica cannot join.
+        // A new node must also be able to join at the end. A node refuses a wrong clock, and a replica cannot join.
         let joining = dry_run(self.after).await?;
         let can_join =
             |answer: &Answer| is_done(answer) || matches!(answer, Answer::AlreadyRegistered { .. });
@@ -186,39 +188,39 @@ impl<'a> Move<'a> {
     /// Closes old nodes, and returns the fingerprints of the closed nodes. If the remaining old nodes are a quorum, or
     /// if a new node takes part in another move, opens the nodes again that this call has closed.
     async fn close(&self, round: u32) -> Result<Vec<Option<Fingerprint>>, AdminError> {
-        // Every request has a fingerprint of its own. Otherwise a late second request could close a node that was open
-        // in the meantime, and the wait would seem to be over for this node.
+        // Every request has a fingerprint of its own. Otherwise a late request could close a node that was open during
+        // the wait, and the move would count this node as closed for the whole wait.
         let closing = |request: u32| {
             let name = format!("{}-{round}-{request}", self.before.lease_ids.client());
             self.to.closed_by(&self.from, &name)
         };
         let close = |request| Reconfigure { from: self.from.clone(), to: closing(request) };
         let mut old = ask_all_nodes(self.before, Operation::Reconfigure(close(0))).await;
-        let mut of_request = 0;
+        let mut last_request = 0;
         if old.iter().any(Answer::is_not_registered) {
-            // A node without metadata restarted empty, and no client has registered since. With metadata, the node can be
-            // closed like the other nodes.
+            // A node without metadata restarted empty, and no client has registered since. After a registration, the
+            // node has metadata and can be closed like the other nodes.
             drop(ask_all_nodes(self.before, register(self.before)).await);
-            of_request = 1;
+            last_request = 1;
             old = ask_all_nodes(self.before, Operation::Reconfigure(close(1))).await;
         }
-        let mine = closing(of_request);
-        if let Err(error) = self.check_closed(&old, &close(of_request)).await {
-            for request in 0..=of_request {
+        let mine = closing(last_request);
+        if let Err(error) = self.check_closed(&old, &close(last_request)).await {
+            for request in 0..=last_request {
                 let open =
                     Operation::Reconfigure(Reconfigure { from: closing(request), to: self.from.clone() });
                 join(ask_all_nodes(self.before, open.clone()), ask_all_nodes(self.after, open)).await;
             }
             return Err(error);
         }
-        let closed = |answer: &Answer| match self.stage(answer) {
+        let closed_by = |answer: &Answer| match self.stage(answer) {
             Stage::Closed(by) | Stage::ClosedFromAny(by) => Some(by.clone()),
             _ => is_done(answer).then(|| mine.clone()),
         };
-        Ok(old.iter().map(closed).collect())
+        Ok(old.iter().map(closed_by).collect())
     }
 
-    /// Closes new nodes that belong to the old configuration although the list of old nodes lacks them. Returns an error
+    /// Closes the new nodes that belong to the old configuration but are not in the list of old nodes. Returns an error
     /// if the old nodes that are not closed are a quorum, or if a new node takes part in another move.
     async fn check_closed(&self, old: &[Answer], close: &Reconfigure) -> Result<(), AdminError> {
         let new = inspect_started(self.after).await?;
@@ -231,8 +233,8 @@ impl<'a> Move<'a> {
         })
     }
 
-    /// Closes old nodes for good, after the wait. `closed` has the fingerprints of the nodes that were closed before the
-    /// wait. Returns false if another round is necessary, because a node is open or too many nodes did not answer.
+    /// Closes old nodes for good, after the wait. `closed` has the fingerprints of the nodes that were closed before
+    /// the wait. Returns false if another round is necessary, because a node is open or too many nodes did not answer.
     async fn close_for_good(&self, closed: Vec<Option<Fingerprint>>, round: u32) -> Result<bool, AdminError> {
         let (old, new) = join(inspect_started(self.before), inspect_started(self.after)).await;
         let (old, new) = (old?, new?);
@@ -278,16 +280,16 @@ impl<'a> Move<'a> {
 
     /// Opens the new nodes.
     ///
-    /// Empty nodes become nodes of the quorum at once. These nodes cannot have forgotten votes, since no node votes under
-    /// the new configuration yet. If nodes already vote under the new configuration, after a repeated call, empty nodes
-    /// wait for the end of a quarantine.
+    /// Empty nodes become nodes of the quorum at once. These nodes cannot have forgotten votes, since no node votes
+    /// under the new configuration yet. If nodes already vote under the new configuration, after a repeated call, empty
+    /// nodes wait for the end of a quarantine.
     async fn open(&self) -> Result<(), AdminError> {
         let found = inspect_started(self.after).await?;
-        // A node that does not answer counts as open.
+        // A node that does not answer may be open.
         let may_be_open = |answer: &Answer| matches!(self.stage(answer), Stage::Silent | Stage::Moved(_));
         let has_begun = found.iter().any(may_be_open);
         let admit = if has_begun { register(self.after) } else { init_operation(self.after, false) };
-        let made = ask_all_nodes(self.after, admit).await;
+        let admitted = ask_all_nodes(self.after, admit).await;
         let open = |node: usize| {
             let (Stage::Closed(by) | Stage::ClosedFromAny(by) | Stage::ClosedForGood(by)) =
                 self.stage(found.get(node)?)
@@ -297,11 +299,11 @@ impl<'a> Move<'a> {
             Some(Operation::Reconfigure(Reconfigure { from: by.clone(), to: self.to.clone() }))
         };
         let opened = ask_each(self.after, open).await;
-        let better = |(opened, made): (Option<Answer>, Answer)| {
-            if is_done(&made) { made } else { opened.unwrap_or(made) }
+        let decisive = |(opened, admitted): (Option<Answer>, Answer)| {
+            if is_done(&admitted) { admitted } else { opened.unwrap_or(admitted) }
         };
-        let both: Vec<Answer> = opened.into_iter().zip(made).map(better).collect();
-        every(self.after, &both)
+        let answers: Vec<Answer> = opened.into_iter().zip(admitted).map(decisive).collect();
+        ensure_done(self.after, &answers)
     }
 
     async fn give_up(&self) -> Result<(), AdminError> {
@@ -313,13 +315,14 @@ impl<'a> Move<'a> {
         }
         let (old, new) = join(inspect_started(self.before), inspect_started(self.after)).await;
         let old = old?;
-        // The error of the new nodes may be the reason to give up.
+        // An error of the new nodes is ignored, because it may be the reason to give up.
         let new = new.unwrap_or_default();
         if self.are_final(&old) {
-            self.refuse_late(&old)?;
+            self.refuse_too_late(&old)?;
         }
-        // An earlier version opened new nodes without closing old nodes for good, so the new nodes have to show that the
-        // move has opened none.
+        // A move of an earlier version opened new nodes without closing old nodes for good. If old nodes were closed by
+        // an earlier version, the give-up opens them only if the answers of all new nodes show that no new node was
+        // opened.
         let is_moved = |answer: &Answer| matches!(self.stage(answer), Stage::Moved(_));
         let is_unmoved =
             !new.is_empty() && new.iter().all(|answer| has_answered(answer) && !is_moved(answer));
@@ -332,7 +335,7 @@ impl<'a> Move<'a> {
             _ => None,
         };
         ask_each(self.before, |node| open_closed(old.get(node)?)).await;
-        // A new node can be closed too, if the list of old nodes lacks the node.
+        // The move also closes new nodes that belong to the old configuration but are not in the list of old nodes.
         ask_each(self.after, |node| open_closed(new.get(node)?)).await;
         let mut now = inspect_started(self.before).await?;
         if !self.are_final(&now) {
@@ -340,27 +343,28 @@ impl<'a> Move<'a> {
                 Stage::ClosedForGood(by) => Some(open(by)),
                 _ => None,
             };
-            // The first answers count: these nodes were closed for good before the open nodes answered again.
+            // The answers of `old` count, because those nodes were closed for good before the second inspection showed
+            // the open nodes.
             let opened = ask_each(self.before, |node| open_final(old.get(node)?)).await;
             now = now.into_iter().zip(opened).map(|(before, opened)| opened.unwrap_or(before)).collect();
         }
-        self.refuse_late(&now)?;
-        // A node without metadata joins the old configuration by its next client.
+        self.refuse_too_late(&now)?;
+        // A node without metadata joins the old configuration when its next client registers.
         let is_open =
             |answer: &Answer| is_done(answer) || matches!(self.stage(answer), Stage::Open | Stage::Empty);
         if now.iter().all(is_open) { Ok(()) } else { Err(self.incomplete(&now, is_open)) }
     }
 
-    /// Whether nodes that are closed for good have to stay closed, because their round may close enough nodes. An open
-    /// node cannot be among these: the round names the fingerprint that the node had before.
+    /// Whether nodes that are closed for good have to stay closed, because their round may close enough nodes. The
+    /// round cannot close a node that is open now, because its request names the fingerprint that the node had before.
     fn are_final(&self, old: &[Answer]) -> bool {
         let open = old.iter().filter(|answer| self.stage(answer) == Stage::Open).count();
         mutation::altered(Mutation::OpenClosedForGood, is_minority(self.before, open), |_| false)
     }
 
     /// Returns an error if new nodes may vote under the new configuration.
-    fn refuse_late(&self, old: &[Answer]) -> Result<(), AdminError> {
-        let may_open = old.iter().filter(|answer| !self.is_for_good(answer)).count();
+    fn refuse_too_late(&self, old: &[Answer]) -> Result<(), AdminError> {
+        let may_open = old.iter().filter(|answer| !self.is_final(answer)).count();
         if !is_minority(self.before, may_open) {
             return Ok(());
         }
@@ -412,7 +416,7 @@ impl<'a> Move<'a> {
     }
 
     /// Whether the node is closed for good, or belongs to the new configuration.
-    fn is_for_good(&self, answer: &Answer) -> bool {
+    fn is_final(&self, answer: &Answer) -> bool {
         matches!(self.stage(answer), Stage::ClosedForGood(_) | Stage::Moved(_))
     }
 
@@ -422,21 +426,21 @@ impl<'a> Move<'a> {
         if new.iter().all(has_answered) { Ok(()) } else { Err(untouched(self.after, new, has_answered)) }
     }
 
-    /// Returns an error if the old nodes in a stage that the move cannot change are a quorum, or if an old node is
-    /// closed for another move. Two moves could otherwise both close enough of the old nodes, if more votes than a
-    /// majority are needed or the number of nodes is even.
-    fn check_old(&self, old: &[Answer], is_left: impl Fn(Stage<'_>) -> bool) -> Result<(), AdminError> {
+    /// Returns an error if the old nodes in a stage that `is_unclosed` accepts are a quorum, since these nodes may
+    /// still vote. Also returns an error if an old node is closed for another move. Otherwise both moves could close
+    /// enough old nodes, if the number of nodes is even or a quorum is more than a majority.
+    fn check_old(&self, old: &[Answer], is_unclosed: impl Fn(Stage<'_>) -> bool) -> Result<(), AdminError> {
         let is_of_another_move =
             |answer: &Answer| matches!(self.stage(answer), Stage::Foreign(theirs) if theirs.is_closed());
         if old.iter().any(is_of_another_move) {
             self.refuse_foreign(self.before, old)?;
         }
-        let is_left = |answer: &Answer| !is_done(answer) && is_left(self.stage(answer));
-        if is_minority(self.before, old.iter().filter(|answer| is_left(answer)).count()) {
+        let is_unclosed = |answer: &Answer| !is_done(answer) && is_unclosed(self.stage(answer));
+        if is_minority(self.before, old.iter().filter(|answer| is_unclosed(answer)).count()) {
             return Ok(());
         }
         self.refuse_foreign(self.before, old)?;
-        Err(untouched(self.before, old, |answer| !is_left(answer)))
+        Err(untouched(self.before, old, |answer| !is_unclosed(answer)))
     }
 
     /// Returns an error if a node belongs to another quorum or to another move.
@@ -458,7 +462,7 @@ impl<'a> Move<'a> {
 }
 
 /// Returns the error of nodes that do not take part. The reply of the other nodes is `NotAsked`, because the call has
-/// changed nothing there, or has changed the node back.
+/// changed nothing at these nodes, or has undone the change.
 fn untouched(context: &ClientContext, answers: &[Answer], is_fine: impl Fn(&Answer) -> bool) -> AdminError {
     let reply = |answer: &Answer| if is_fine(answer) { NodeReply::NotAsked } else { reply_of(answer) };
     AdminError::Incomplete(context.replies(answers.iter().map(reply)))
@@ -475,7 +479,7 @@ fn reply_of(answer: &Answer) -> NodeReply {
     }
 }
 
-/// Sends each node its own operation, and returns the answers of the nodes that have an operation.
+/// Sends each node its own operation. The answer of a node without an operation is `None`.
 async fn ask_each(
     context: &ClientContext,
     operation: impl Fn(usize) -> Option<Operation>,
@@ -498,8 +502,8 @@ fn is_minority(context: &ClientContext, nodes: usize) -> bool {
     nodes < context.settings.electorate.needed()
 }
 
-/// Returns the error for two configurations of different nodes with the same fingerprint. An old node that the move
-/// does not reach would still accept clients of the old configuration.
+/// Returns the error for two configurations with the same fingerprint and different nodes. An old node that the move
+/// does not reach would vote for clients of both configurations.
 fn same_configuration(name: &str) -> ConfigError {
     let expected = "a name of its own for the new configuration, because its other settings are those of the old one \
                     and its nodes are not";

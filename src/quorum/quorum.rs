@@ -17,8 +17,7 @@ use crate::{
 /// A client of a quorum of independent nodes. The client is cheap to clone, and all clones share connections and tasks.
 ///
 /// The client uses the tokio runtime on which it was connected. The tasks of the client end when the last clone, lock,
-/// guard, lease and stream of leaders is dropped, and when every message that must be delivered is confirmed or has
-/// expired.
+/// guard, lease and stream of leaders is dropped, and every unlock is confirmed or has expired.
 #[derive(Clone, Debug)]
 pub struct Quorum {
     client: Arc<Client>,
@@ -30,8 +29,8 @@ impl Quorum {
         QuorumBuilder::new()
     }
 
-    /// Returns a client with its own in-memory nodes, for tests, examples and first steps. Time is the time of tokio,
-    /// so a test may pause the time.
+    /// Returns a client with its own in-memory nodes, for tests, examples and first steps. The client uses the time of
+    /// tokio, so a test may pause it.
     ///
     /// # Errors
     ///
@@ -44,25 +43,25 @@ impl Quorum {
         Self { client }
     }
 
-    /// Returns the lock of one resource, with the settings of the quorum. This sends no request.
+    /// Returns the lock of one resource, with the settings of the quorum. The call sends no request.
     ///
-    /// An invalid resource is an error of the first use.
+    /// If the resource is invalid, the first use of the lock returns an error.
     pub fn red_lock(&self, resource: impl AsRef<[u8]>) -> RedLock {
         RedLock::new(Arc::clone(&self.client), Resource::new(resource).map_err(ConfigError::from))
     }
 
-    /// Returns the lock of one resource with many readers or one writer, with the settings of the quorum. This sends no
-    /// request.
+    /// Returns the lock of one resource with many readers or one writer, with the settings of the quorum. The call
+    /// sends no request.
     ///
-    /// An invalid resource is an error of the first use.
+    /// If the resource is invalid, the first use of the lock returns an error.
     pub fn rw_lock(&self, resource: impl AsRef<[u8]>) -> RwLock {
         RwLock::new(Arc::clone(&self.client), Resource::new(resource).map_err(ConfigError::from))
     }
 
-    /// Returns the lock of several resources, all or none, with the settings of the quorum. This sends no request.
+    /// Returns the lock of several resources, all or none, with the settings of the quorum. The call sends no request.
     ///
-    /// The order of the resources does not matter. An empty group, a group of more than 1,000 resources, or a group that
-    /// names a resource twice is an error of the first use.
+    /// The order of the resources does not matter. If the group is empty, has more than 1,000 resources or names a
+    /// resource twice, the first use of the lock returns an error.
     pub fn multi_lock<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> MultiLock {
         MultiLock::new(Arc::clone(&self.client), resources)
     }
@@ -86,9 +85,8 @@ impl Quorum {
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout, because a node without an
-    /// answer never counts as a node where the resource is free. [`Error::Config`] if the name is invalid;
-    /// [`Error::Closed`].
+    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout, because the resource may be
+    /// held at a node that did not answer. [`Error::Config`] if the name is invalid; [`Error::Closed`].
     ///
     /// # Cancel safety
     ///
@@ -99,8 +97,8 @@ impl Quorum {
         context.in_process(async { inspection::inspect(context, &request.checked_to_read()?).await }).await
     }
 
-    /// Returns a request for one resource, with the settings of the quorum. A reserved name is accepted if it is the
-    /// name of a lock, such as the slot of a semaphore.
+    /// Returns a request for one resource, with the settings of the quorum. A reserved name is accepted if it names a
+    /// lock, such as a slot of a semaphore.
     pub(super) fn request(&self, resource: impl AsRef<[u8]>) -> LockRequest {
         let resource = resource.as_ref();
         let checked = match Resource::new(resource) {
@@ -133,18 +131,18 @@ impl Quorum {
     /// longer only while a lease may block its resource, because no quorum of nodes has confirmed the unlock. The keys
     /// of such a lease expire at the latest a ttl and a node timeout after the last renewal.
     ///
-    /// The client sends unconfirmed unlocks again in the background while the runtime runs, for at most `max_ttl`. If the
-    /// runtime has ended, the report has the resources whose leases ended with the runtime, at every node.
+    /// The client sends unconfirmed unlocks again in the background while the runtime runs, for at most `max_ttl`. If
+    /// the runtime has ended, the report names the resources whose leases ended with the runtime, for every node.
     ///
-    /// In a forked copy of the process, the call returns an empty report at once: the leases and their unlocks belong to
-    /// the original process.
+    /// In a forked copy of the process, the call returns an empty report at once: the leases and their unlocks belong
+    /// to the original process.
     ///
     /// # Cancel safety
     ///
     /// The leases end at the first poll. If the future is dropped after that, the unlocks continue in the background.
     pub async fn shutdown_within(&self, grace: Duration) -> ShutdownReport {
-        let down = self.client.context.unless_forked(shutdown::shutdown(&self.client, grace)).await;
-        down.unwrap_or_else(|Forked| ShutdownReport::of_forked_process())
+        let report = self.client.context.unless_forked(shutdown::shutdown(&self.client, grace)).await;
+        report.unwrap_or_else(|Forked| ShutdownReport::of_forked_process())
     }
 
     pub(crate) fn client(&self) -> &Arc<Client> {

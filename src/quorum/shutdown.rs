@@ -12,11 +12,11 @@ use crate::{
 /// The grace of [`Quorum::shutdown`](crate::Quorum::shutdown): the longest wait for unlocks that block no resource.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
-/// The time between two checks of the unconfirmed unlocks, while a lease blocks its resource beyond the grace. This
-/// happens only if a majority of nodes does not answer.
+/// The time between two checks of the unconfirmed unlocks, while a lease blocks its resource beyond the grace. The
+/// checks are necessary only if no quorum of nodes confirms an unlock.
 const RECHECK_DELAY: Duration = Duration::from_millis(50);
 
-/// The largest number of resources of one node that a message names.
+/// The largest number of resources of one node that the text of a report names.
 const MAX_NAMED: usize = 3;
 
 /// The unlocks that a shutdown has left unconfirmed, from [`Quorum::shutdown`](crate::Quorum::shutdown).
@@ -37,8 +37,8 @@ impl ShutdownReport {
         self.unconfirmed.is_empty() && self.stalled_calls == 0
     }
 
-    /// Returns the addresses of the nodes that have not confirmed every unlock. For each node, returns the resources
-    /// whose unlock or withdrawal of a queue entry is on its way to the node.
+    /// Returns the addresses of the nodes that have not confirmed every unlock. Each node comes with the resources for
+    /// which an unlock, or the withdrawal of a queue entry, is unconfirmed.
     pub fn unconfirmed(&self) -> impl Iterator<Item = (&str, &[Resource])> {
         self.unconfirmed.iter().map(|(node, resources)| (&**node, &**resources))
     }
@@ -50,23 +50,23 @@ impl ShutdownReport {
         self.stalled_calls
     }
 
-    /// Returns the report of a process that is a forked copy, and has nothing to unlock.
+    /// Returns the report in a forked copy of the process, which has nothing to unlock.
     pub(super) fn of_forked_process() -> Self {
         Self { unconfirmed: Vec::new(), stalled_calls: 0 }
     }
 
     fn of(client: &Client, undelivered: &[Vec<PendingUnlocks>]) -> Self {
         let context = &*client.context;
-        let unsent = client.leases.ended_with_runtime();
+        let not_sent = client.leases.ended_with_runtime();
         let resources = |undelivered: &Vec<PendingUnlocks>| -> Vec<Resource> {
             let queued = undelivered.iter().flat_map(|undelivered| undelivered.resources.iter());
-            let all: BTreeSet<&Resource> = queued.chain(&unsent).collect();
+            let all: BTreeSet<&Resource> = queued.chain(&not_sent).collect();
             all.into_iter().cloned().collect()
         };
         let nodes = context.nodes.iter().map(|node| Arc::clone(node.address()));
-        let open =
+        let unconfirmed =
             nodes.zip(undelivered.iter().map(resources)).filter(|(_, resources)| !resources.is_empty());
-        Self { unconfirmed: open.collect(), stalled_calls: context.attempts.count() }
+        Self { unconfirmed: unconfirmed.collect(), stalled_calls: context.attempts.count() }
     }
 }
 
@@ -103,34 +103,34 @@ impl fmt::Display for ShutdownReport {
 /// As [`Quorum::shutdown_within`](crate::Quorum::shutdown_within).
 pub(crate) async fn shutdown(client: &Client, grace: Duration) -> ShutdownReport {
     let context = &*client.context;
-    let patient_until = context.now() + grace;
+    let end_of_grace = context.now() + grace;
     client.close();
-    // Attempts in flight have to roll back first, since closed nodes take no requests. A call whose future is polled
-    // ends by itself, because no attempt lasts longer than the attempt timeout.
-    let patience = context.clock.sleep_until(context.now() + context.settings.attempt_timeout);
-    select(pin!(context.attempts.idle()), patience).await;
+    // Attempts in flight have to roll back first, since closed nodes accept no requests. If its future is polled, an
+    // attempt ends by itself within the attempt timeout.
+    let attempts_end = context.clock.sleep_until(context.now() + context.settings.attempt_timeout);
+    select(pin!(context.attempts.idle()), attempts_end).await;
     let mut drained = pin!(drained(context));
     loop {
         let now = context.now();
         let undelivered: Vec<_> = context.nodes.iter().map(|node| node.undelivered()).collect();
-        let until = blocks_until(context, &undelivered).map_or(patient_until, |end| end.max(patient_until));
+        let until = blocks_until(context, &undelivered).map_or(end_of_grace, |end| end.max(end_of_grace));
         if until <= now {
-            return report(client, &undelivered);
+            return make_report(client, &undelivered);
         }
-        let next_check = if now < patient_until { patient_until } else { until.min(now + RECHECK_DELAY) };
+        let next_check = if now < end_of_grace { end_of_grace } else { until.min(now + RECHECK_DELAY) };
         if let Either::Left(_) = select(&mut drained, context.clock.sleep_until(next_check)).await {
-            return report(client, &vec![Vec::new(); context.nodes.len()]);
+            return make_report(client, &vec![Vec::new(); context.nodes.len()]);
         }
     }
 }
 
-/// Closes the nodes at the time of the call. Returns a future that is ready when every unlock is delivered or has
+/// Closes the nodes, before the returned future is polled. The future is ready when every unlock is delivered or has
 /// expired.
 pub(crate) fn drained(context: &ClientContext) -> impl Future<Output = Vec<()>> {
     join_all(context.nodes.iter().map(|node| node.close()))
 }
 
-/// Returns the time until which undelivered unlocks may block a resource.
+/// Returns the time until which keys of undelivered unlocks may block a resource; `None` if they block no resource.
 fn blocks_until(context: &ClientContext, undelivered: &[Vec<PendingUnlocks>]) -> Option<Instant> {
     let left = undelivered.iter().enumerate().flat_map(|(node, undelivered)| {
         undelivered.iter().flat_map(move |undelivered| {
@@ -141,12 +141,13 @@ fn blocks_until(context: &ClientContext, undelivered: &[Vec<PendingUnlocks>]) ->
     residue::blocks_until(context.settings.electorate, left)
 }
 
-fn report(client: &Client, undelivered: &[Vec<PendingUnlocks>]) -> ShutdownReport {
-    let shutdown = ShutdownReport::of(client, undelivered);
-    if shutdown.is_complete() {
+/// Returns the report of the shutdown, and logs it.
+fn make_report(client: &Client, undelivered: &[Vec<PendingUnlocks>]) -> ShutdownReport {
+    let report = ShutdownReport::of(client, undelivered);
+    if report.is_complete() {
         tracing::debug!("shutdown complete");
     } else {
-        tracing::warn!(report = %shutdown, "shutdown incomplete");
+        tracing::warn!(%report, "shutdown incomplete");
     }
-    shutdown
+    report
 }

@@ -12,8 +12,8 @@ use super::{
 };
 use crate::{error::ConfigError, node::redis::UrlSource, quorum::QuorumBuilder};
 
-/// The settings from a program's own arguments, which override the environment and the file. By default,
-/// there are none.
+/// The settings from a program's own arguments, which override the environment and the file. By default, no setting
+/// comes from arguments.
 #[derive(Clone, Debug, Default)]
 #[must_use = "arguments are for `load_from`"]
 pub struct Arguments {
@@ -26,7 +26,7 @@ pub struct Arguments {
 
 #[cfg_attr(not(feature = "__command"), allow(dead_code, reason = "for the command alone"))]
 impl Arguments {
-    /// Returns no arguments.
+    /// Returns arguments without any setting.
     pub fn new() -> Self {
         Self::default()
     }
@@ -37,8 +37,8 @@ impl Arguments {
         self
     }
 
-    /// Sets the settings file as [`file`](Self::file) does, and lets its settings override the environment. A user who
-    /// names a file for one call means the quorum of this file, whatever the shell has exported.
+    /// Sets the settings file as [`file`](Self::file) does, and lets its settings override the environment. If a user
+    /// names a file for one call, exported variables must not lead the call to another quorum.
     pub fn file_before_environment(self, path: impl Into<PathBuf>) -> Self {
         Self { is_file_first: true, ..self.file(path) }
     }
@@ -61,7 +61,7 @@ impl Arguments {
         self
     }
 
-    /// Sets a PEM file with the key of that certificate.
+    /// Sets a PEM file with the private key of the client's certificate.
     pub fn key(mut self, path: impl Into<PathBuf>) -> Self {
         self.files.key = Some(path.into());
         self
@@ -85,7 +85,8 @@ pub fn load_from(
     arguments.or(rest).builder(nodes_file)
 }
 
-/// Returns the source that reads the urls of a settings file again, also for a process that changes its directory.
+/// Returns the source that reads the urls of a settings file again. The source keeps the absolute path, because the
+/// process may change its directory.
 fn urls_of(path: &Path) -> UrlSource {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     UrlSource::new(move || match RawSettings::read(&absolute) {

@@ -6,7 +6,8 @@ use serde::de::{Error, Visitor};
 
 use super::shown_value::shown;
 
-const NANOSECONDS: [(&[&str], u128); 7] = [
+/// The units, each with its names and its length in nanoseconds.
+const UNITS: [(&[&str], u128); 7] = [
     (&["ns"], 1),
     (&["us", "µs"], 1_000),
     (&["ms"], 1_000_000),
@@ -42,14 +43,14 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         if unit.is_empty() {
             return Err(wrong("the unit is missing".to_owned()));
         }
-        let known = NANOSECONDS.iter().find(|(units, _)| units.contains(&unit));
-        let Some((_, nanoseconds)) = known else {
+        let found = UNITS.iter().find(|(units, _)| units.contains(&unit));
+        let Some((_, nanoseconds)) = found else {
             return Err(wrong(format!("{:?} is no unit (ns, us, ms, s, m, h, d)", shown(unit))));
         };
         let number: Option<u128> = digits.parse().ok();
         let term = number.and_then(|number| number.checked_mul(*nanoseconds));
-        let longer = term.and_then(|term| sum.checked_add(term));
-        sum = longer.ok_or_else(|| wrong("it is too long".to_owned()))?;
+        let total = term.and_then(|term| sum.checked_add(term));
+        sum = total.ok_or_else(|| wrong("it is too long".to_owned()))?;
         rest = after.trim_start();
     }
     let seconds = u64::try_from(sum / 1_000_000_000).map_err(|_| wrong("it is too long".to_owned()))?;
@@ -57,12 +58,12 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::new(seconds, nanoseconds))
 }
 
-/// Splits a text after its first characters of a kind.
+/// Splits a text after its longest prefix of characters for which `is_of_kind` returns true.
 fn split(text: &str, is_of_kind: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(|character| !is_of_kind(character)).unwrap_or(text.len()))
 }
 
-/// The visitor of durations in a file, which refuses a bare number and shows the expected form.
+/// The visitor of durations in a file. A bare number is refused with the expected form.
 pub(super) struct DurationText;
 
 impl Visitor<'_> for DurationText {

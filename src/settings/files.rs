@@ -30,10 +30,10 @@ impl Files {
         }
     }
 
-    /// Returns the files with paths relative to this directory.
-    pub(super) fn beside(self, directory: &Path) -> Self {
-        let beside = |path: Option<PathBuf>| path.map(|path| directory.join(path));
-        Self { ca: beside(self.ca), certificate: beside(self.certificate), key: beside(self.key) }
+    /// Returns the files. Relative paths are resolved in this directory.
+    pub(super) fn resolved_in(self, directory: &Path) -> Self {
+        let resolved = |path: Option<PathBuf>| path.map(|path| directory.join(path));
+        Self { ca: resolved(self.ca), certificate: resolved(self.certificate), key: resolved(self.key) }
     }
 
     /// Returns these files, with the files of `other` in place of missing files.
@@ -45,7 +45,8 @@ impl Files {
         }
     }
 
-    /// Returns the variables whose files differ from those of `file`, unless `arguments` name the file, too.
+    /// Returns the variables whose paths differ from the paths in `file`. A variable is left out if `arguments` also
+    /// name its file.
     #[cfg(feature = "__command")]
     pub(super) fn overridden_by(&self, file: &Self, arguments: &Self) -> impl Iterator<Item = &'static str> {
         let overridden = [
@@ -59,12 +60,13 @@ impl Files {
         overridden.into_iter().filter_map(|(name, differs)| differs.then_some(name))
     }
 
-    /// Checks the files, and passes them to the builder of a quorum, whose clients read them again at every dial.
+    /// Checks the files, and passes their paths to the builder of a quorum. Its clients read the files again at every
+    /// dial.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::File`] if a file cannot be read or has not the expected content, [`ConfigError::Tls`]
-    /// if the certificate or its key is missing.
+    /// [`ConfigError::File`] if a file cannot be read or does not have the expected content, [`ConfigError::Tls`]
+    /// if a certificate is set without its key, or a key without its certificate.
     #[cfg(feature = "tls")]
     pub(super) fn apply(&self, builder: QuorumBuilder) -> Result<QuorumBuilder, ConfigError> {
         use crate::node::redis::{Pem, Tls};

@@ -24,13 +24,13 @@
 //! | `ttl`, `max_ttl`, `attempt_timeout`, `node_timeout`, `connect_timeout`, `counter_ttl` | `REDQUORUM_TTL` and so on | durations such as `30s`, `500ms` or `1m 30s`: whole numbers with a unit |
 //! | `drift` | `REDQUORUM_DRIFT` | [a share of time](QuorumBuilder::drift) |
 //! | `restart_guard` | `REDQUORUM_RESTART_GUARD` | `per-connection`, `per-vote` or `off`: [`RestartGuard`](crate::RestartGuard) |
-//! | `ca`, `certificate`, `key` in `[tls]` | `REDQUORUM_CA`, `REDQUORUM_CERT`, `REDQUORUM_KEY` | PEM files; in the file, relative to it |
+//! | `ca`, `certificate`, `key` in `[tls]` | `REDQUORUM_CA`, `REDQUORUM_CERT`, `REDQUORUM_KEY` | PEM files; a path in the file is relative to the directory of the file |
 //!
-//! Passwords and certificates may change: each dial reads the urls of the file again, for user and password, and the PEM
-//! files. If a file is gone or cannot be used at that moment, the last good content stays, and a warning is logged. All
-//! other settings, the addresses of the nodes and the environment are read once.
+//! Passwords and certificates may change: each dial reads the urls of the file again, for user and password, and the
+//! PEM files. If a file is missing or cannot be used at that moment, the last good content stays, and a warning is
+//! logged. All other settings, the addresses of the nodes and the environment are read once.
 //!
-//! Unknown keys of a file are refused, so that typing errors are found. An empty variable counts as unset.
+//! Unknown keys of a file are refused, so that mistyped keys are found. An empty variable counts as unset.
 
 use std::path::Path;
 

@@ -30,7 +30,7 @@ use crate::{
 /// Declares [`RawSettings`]. Each line has the key of a setting in a file, its type, variable and setter.
 macro_rules! raw_settings {
     ($($key:ident: $type:ty, $variable:literal, $set:path;)*) => {
-        /// The settings of one source. `None` leaves a setting to the next source.
+        /// The settings of one source. If a setting is `None`, the next source decides.
         #[derive(Clone, Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields)]
         pub(super) struct RawSettings {
@@ -38,7 +38,7 @@ macro_rules! raw_settings {
             pub(super) nodes: Nodes,
             #[serde(default, rename = "tls")]
             pub(super) files: Files,
-            $(#[serde(default, deserialize_with = "in_file")]
+            $(#[serde(default, deserialize_with = "optional_from_file")]
             pub(super) $key: Option<$type>,)*
         }
 
@@ -59,8 +59,8 @@ macro_rules! raw_settings {
                 Self { nodes: self.nodes.or(other.nodes), files, $($key: self.$key.or(other.$key),)* }
             }
 
-            /// Returns the variables whose values differ from the settings of `file`, unless `arguments` have the
-            /// setting, too.
+            /// Returns the variables whose values differ from the settings of `file`. A variable is left out if
+            /// `arguments` also have its setting.
             #[cfg(feature = "__command")]
             pub(super) fn overridden_by(&self, file: &Self, arguments: &Self) -> Vec<&'static str> {
                 let nodes = differs(self.nodes.given(), file.nodes.given(), arguments.nodes.given());
@@ -70,12 +70,12 @@ macro_rules! raw_settings {
                 nodes.into_iter().chain(others.into_iter().flatten()).chain(files).collect()
             }
 
-            /// Returns the builder of a quorum with these settings. `file` is the source of the urls of nodes, if a
-            /// file has them.
+            /// Returns the builder of a quorum with these settings. `file` is the source that reads the urls again, if
+            /// the urls are from a file.
             ///
             /// # Errors
             ///
-            /// If no node is named, or the files for TLS cannot be used.
+            /// If no node is named, or if the files for TLS cannot be used.
             pub(super) fn builder(self, file: Option<UrlSource>) -> Result<QuorumBuilder, ConfigError> {
                 let Nodes(nodes) = self.nodes;
                 if nodes.is_empty() {
@@ -118,7 +118,7 @@ impl RawSettings {
             let path = path.to_owned();
             ConfigError::File { path, line: Some(line), reason }
         })?;
-        settings.files = settings.files.beside(path.parent().unwrap_or_else(|| Path::new("")));
+        settings.files = settings.files.resolved_in(path.parent().unwrap_or_else(|| Path::new("")));
         Ok(settings)
     }
 
@@ -131,8 +131,8 @@ impl RawSettings {
     }
 }
 
-/// Returns the message of an error of a file without values and keys of the file, which may be a misplaced password. The
-/// messages of serde quote a value between a prefix and the expected type.
+/// Returns the message of an error in a file, without values and keys of the file. A value or key may be a misplaced
+/// password. The messages of serde quote a value between a prefix and the expected type.
 fn without_values(message: &str) -> String {
     let expected = || message.rsplit_once(", expected ").map_or("", |(_, expected)| expected);
     let quotes_value = ["invalid type: ", "invalid value: ", "invalid length "];
@@ -144,7 +144,7 @@ fn without_values(message: &str) -> String {
         return format!("unknown field, expected {}", expected());
     }
     if message.starts_with("duplicate ") && !may_be_shown(key) {
-        return "a key stands twice".to_owned();
+        return "a key is given twice".to_owned();
     }
     message.to_owned()
 }
@@ -167,7 +167,7 @@ impl Environment<'_> {
 
     fn read<T: Setting>(&self, name: &'static str) -> Result<Option<T>, ConfigError> {
         let Some(value) = self.get(name) else { return Ok(None) };
-        let read = value.to_str().ok_or_else(|| "expected UTF-8".to_owned()).and_then(T::in_variable);
+        let read = value.to_str().ok_or_else(|| "expected UTF-8".to_owned()).and_then(T::from_variable);
         read.map(Some).map_err(|reason| ConfigError::Variable {
             name,
             given: shown(&value.to_string_lossy()).into(),
@@ -176,15 +176,15 @@ impl Environment<'_> {
     }
 }
 
-/// A type of settings, with its forms in a variable and in a file.
+/// A type of settings, with its parsers for variables and files.
 trait Setting: Sized {
-    /// Parses the value of a variable. The error has what is expected.
-    fn in_variable(text: &str) -> Result<Self, String>;
+    /// Parses the value of a variable. The error names the accepted values.
+    fn from_variable(text: &str) -> Result<Self, String>;
 
-    fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error>;
+    fn from_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error>;
 }
 
-/// Whether a variable and a file have different values, and no argument has a value.
+/// Whether a variable and a file have different values, and the arguments have none.
 #[cfg(feature = "__command")]
 pub(super) fn differs<T: PartialEq + ?Sized>(
     variable: Option<&T>,
@@ -194,52 +194,53 @@ pub(super) fn differs<T: PartialEq + ?Sized>(
     variable.is_some() && file.is_some() && variable != file && argument.is_none()
 }
 
-fn in_file<'de, D: Deserializer<'de>, T: Setting>(value: D) -> Result<Option<T>, D::Error> {
-    T::in_file(value).map(Some)
+/// Parses the value of a setting in a file.
+fn optional_from_file<'de, D: Deserializer<'de>, T: Setting>(value: D) -> Result<Option<T>, D::Error> {
+    T::from_file(value).map(Some)
 }
 
 impl Setting for String {
-    fn in_variable(text: &str) -> Result<Self, String> {
+    fn from_variable(text: &str) -> Result<Self, String> {
         Ok(text.to_owned())
     }
 
-    fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+    fn from_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
         Self::deserialize(value)
     }
 }
 
 impl Setting for usize {
-    fn in_variable(text: &str) -> Result<Self, String> {
+    fn from_variable(text: &str) -> Result<Self, String> {
         text.parse().map_err(|_| "expected a number of nodes, such as 3".to_owned())
     }
 
-    fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+    fn from_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
         Self::deserialize(value)
     }
 }
 
 impl Setting for f64 {
-    fn in_variable(text: &str) -> Result<Self, String> {
+    fn from_variable(text: &str) -> Result<Self, String> {
         text.parse().map_err(|_| "expected a share of time, such as 0.01".to_owned())
     }
 
-    fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+    fn from_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
         Self::deserialize(value)
     }
 }
 
 impl Setting for Duration {
-    fn in_variable(text: &str) -> Result<Self, String> {
+    fn from_variable(text: &str) -> Result<Self, String> {
         parse_duration(text)
     }
 
-    fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+    fn from_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
         value.deserialize_any(DurationText)
     }
 }
 
 impl Setting for RestartGuard {
-    fn in_variable(text: &str) -> Result<Self, String> {
+    fn from_variable(text: &str) -> Result<Self, String> {
         match text {
             "per-connection" => Ok(Self::PerConnection),
             "per-vote" => Ok(Self::PerVote),
@@ -251,8 +252,8 @@ impl Setting for RestartGuard {
         }
     }
 
-    fn in_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        Self::in_variable(&String::deserialize(value)?).map_err(D::Error::custom)
+    fn from_file<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        Self::from_variable(&String::deserialize(value)?).map_err(D::Error::custom)
     }
 }
 
@@ -262,7 +263,7 @@ impl Setting for RestartGuard {
 pub(super) struct Nodes(pub(super) Vec<String>);
 
 impl Nodes {
-    /// Returns the urls, or `None` without a url.
+    /// Returns the urls; `None` if the list is empty.
     #[cfg(feature = "__command")]
     fn given(&self) -> Option<&[String]> {
         (!self.0.is_empty()).then_some(&self.0)
@@ -289,6 +290,7 @@ impl<'de> Deserialize<'de> for Nodes {
     }
 }
 
+/// The visitor of the urls in a file.
 struct NodeUrls;
 
 impl<'de> Visitor<'de> for NodeUrls {

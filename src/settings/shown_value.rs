@@ -1,16 +1,16 @@
-//! The values of settings in errors.
+//! The values of settings in errors, without texts that may be passwords.
 
-/// The most characters of a shown value. The values of settings are short.
+/// The largest number of characters of a shown value. The values of settings are short.
 const MAX_SHOWN: usize = 32;
 
-/// Whether a text has the form of a setting or of its key, and therefore may be shown. A url in the wrong place, which may
-/// hold a password, has another form.
+/// Whether a text has the form of a setting or of its key, and therefore may be shown. A url in the place of another
+/// setting may hold a password, and does not have this form.
 pub(super) fn may_be_shown(text: &str) -> bool {
     let is_of_setting = |character: char| character.is_alphanumeric() || " .,-+_%".contains(character);
     text.chars().all(is_of_setting) && text.chars().count() <= MAX_SHOWN
 }
 
-/// Returns the text if the text may be shown, or else stars.
+/// Returns the text if it may be shown, and stars otherwise.
 pub(super) fn shown(text: &str) -> &str {
     if may_be_shown(text) { text } else { "***" }
 }

@@ -158,7 +158,7 @@ fn the_error_of_a_variable_names_the_variable_and_its_value() {
     }
 }
 
-/// A url that stands in the wrong place, or in no list, is refused as a value of another kind.
+/// A url in the place of another setting, or outside of a list, is refused as a value of a wrong kind.
 #[test]
 fn the_error_of_a_misplaced_value_shows_no_part_of_the_value() {
     let nodes = ("REDQUORUM_NODES", "redis://a");
@@ -252,7 +252,7 @@ fn a_label_is_read_from_the_environment_and_the_file() {
 }
 
 #[test]
-fn a_file_that_is_first_overrides_variables_and_leaves_missing_settings_to_them() {
+fn a_file_before_the_environment_overrides_only_variables_of_its_own_settings() {
     let file = File::new("nodes = ['redis://file']\nname = 'file'\n");
     let arguments = Arguments::new().file_before_environment(&file.0);
     let variables = [
@@ -271,7 +271,7 @@ fn a_file_that_is_first_overrides_variables_and_leaves_missing_settings_to_them(
 
 #[cfg(feature = "__command")]
 #[test]
-fn variables_that_differ_from_a_file_that_is_first_are_overridden() {
+fn overridden_variables_differ_from_a_file_before_the_environment() {
     let file = File::new("nodes = ['redis://file']\nname = 'file'\nttl = '1s'\n[tls]\nca = '/file.pem'\n");
     let overridden = |arguments: &Arguments| {
         let variables = [

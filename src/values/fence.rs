@@ -1,17 +1,17 @@
-//! The record that a store keeps of fencing tokens.
+//! The fence: the record of fencing tokens in a store, and the rule that refuses late accesses.
 
 use crate::values::FencingToken;
 
 /// A record that a store keeps beside the data that a lock protects, and the rule by which the store refuses
 /// late accesses.
 ///
-/// If all clients lock exclusively, the writer's token is enough: one column. With [readers](crate::RwLock),
-/// a second column has the largest token of a reader, so that a writer that was paused cannot change data that a
-/// later reader has read.
+/// If all clients lock exclusively, the store needs one column, for the largest token of a writer. With
+/// [readers](crate::RwLock), a second column has the largest token of a reader, so that a writer that was paused cannot
+/// change data that a later reader has read.
 ///
-/// Both columns are compared and set in one step with the access, as a database does in one statement (the
-/// [guide] has the statements in SQL). No clock is involved: the rule holds as long as tokens are in order,
-/// which requires that the nodes remember their counters.
+/// Both columns are compared and set in one step with the access, as a database does in one statement (the [guide] has
+/// the statements in SQL). The rule does not depend on clocks. It holds as long as tokens are in order, which requires
+/// that the nodes remember their counters.
 ///
 /// ```
 /// use redquorum::{Fence, FencingToken};
@@ -33,7 +33,7 @@ use crate::values::FencingToken;
 /// [guide]: https://github.com/redquorum/redquorum/blob/main/docs/GUIDE.md#refuse-late-writers
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Deserialize, serde::Serialize))]
-#[expect(clippy::exhaustive_structs, reason = "a store keeps just this")]
+#[expect(clippy::exhaustive_structs, reason = "a store keeps exactly these tokens")]
 pub struct Fence {
     /// The largest token of a writer; `None` before the first access of a writer.
     pub writer: Option<FencingToken>,
@@ -41,7 +41,7 @@ pub struct Fence {
     pub reader: Option<FencingToken>,
 }
 
-/// The refusal of an access by a store, because a later lease has accessed the store before.
+/// The refusal of an access by a store, because a later lease has already accessed the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "token {given} is refused because a later lease has accessed the store with {latest}: expected {latest} or larger"
@@ -95,8 +95,8 @@ mod tests {
         FencingToken::new(value)
     }
 
-    /// Returns the fence after these accesses, `w` or `r` with a token, and whether it accepted
-    /// each of them.
+    /// Returns the fence after these accesses, and whether each access was accepted. An access is `w` or `r`, with a
+    /// token.
     fn fence(accesses: &[(char, u64)]) -> (Fence, Vec<bool>) {
         let mut fence = Fence::default();
         let access = |(kind, value): &(char, u64)| match kind {
@@ -121,8 +121,8 @@ mod tests {
         assert_eq!(fence(&[('w', 3), ('r', 2), ('r', 4)]).1, [true, false, true]);
     }
 
-    /// A writer with the token 33 writes after a read with the token 34. If the fence did not
-    /// record reads and first accesses, the reader's data could change after its read.
+    /// The writer with the token 33 tries to write after a read with the token 34. If the fence did not record the
+    /// read, the data could change after the read.
     #[test]
     fn a_fence_records_accepted_accesses_and_no_refused_access() {
         assert_eq!(fence(&[('w', 33), ('r', 34), ('w', 33), ('w', 34)]).1, [true, true, false, true]);

@@ -1,4 +1,4 @@
-//! The number by which a store distinguishes later leases from earlier leases.
+//! Fencing tokens, by which a store distinguishes later leases from earlier leases.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -9,12 +9,12 @@ const MAX_TOKEN: u64 = (1 << 53) - 1;
 /// token, and refuses a write with a smaller token.
 ///
 /// Tokens are unique per resource and grow in real-time order, without any assumption about clocks, as long
-/// as the nodes remember their counters. Readers may share a token until the next writer. A store that is
-/// read, too, refuses late tokens by [`Fence`](crate::Fence). Tokens of different resources, or of different
+/// as the nodes remember their counters. Readers may share a token until the next writer. If the lock has readers,
+/// the store also has to refuse late reads, by [`Fence`](crate::Fence). Tokens of different resources, or of different
 /// quorums, are not comparable. A token is a number from 1 to 2^53 - 1, which JSON and `f64` represent exactly.
 ///
-/// A store that keeps the largest token as a number or as text converts this value back into a token, to compare the
-/// token with the token of a request. With the feature `serde`, a token is stored as a number.
+/// A store may keep the largest token as a number or as text, and convert the value back into a token to compare it
+/// with the token of a request. With the feature `serde`, a token is stored as a number.
 ///
 /// ```
 /// use redquorum::FencingToken;

@@ -17,9 +17,9 @@ struct ConfigurationLine {
 
 /// A hash that stands for a fingerprint in calls, and for a set of names in keys: 64 bits, as 16 hexadecimal digits.
 ///
-/// The hash is FNV-1a (Fowler, Noll and Vo), so all clients in all versions compute the same digest. Two
-/// configurations have the same digest with a chance of 2^-64. A deliberate collision is of no use, because a client
-/// that may call a node may also name the node's own configuration.
+/// The hash is FNV-1a (Fowler, Noll and Vo), so all clients in all versions compute the same digest. Two configurations
+/// have the same digest with a chance of 2^-64. A deliberate collision does not help an attacker, because a client that
+/// may call a node may also name the node's own configuration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Digest(u64);
 
@@ -41,7 +41,7 @@ impl Fingerprint {
         Self(Arc::new(ConfigurationLine { text: line.into(), digest: Digest::of(line.bytes()) }))
     }
 
-    /// Returns the hash of the line, which calls carry in place of the line.
+    /// Returns the hash of the line. Calls have the hash in place of the line.
     pub(crate) fn digest(&self) -> Digest {
         self.0.digest
     }
@@ -53,13 +53,12 @@ impl Fingerprint {
     }
 
     /// Returns the fingerprint of a node that is closed for a move to this configuration, and that a give-up of the
-    /// move may open again. `closing` is new for every request that closes nodes.
-    pub(crate) fn closed_by(&self, from: &Self, closing: &str) -> Self {
-        Self::new(&format!("{}{closing}", self.closed_prefix(from)))
+    /// move may open again. `request` is new for every request that closes nodes.
+    pub(crate) fn closed_by(&self, from: &Self, request: &str) -> Self {
+        Self::new(&format!("{}{request}", self.closed_prefix(from)))
     }
 
-    /// Whether this is the fingerprint of a node that is closed for a move between these configurations, by any
-    /// closing.
+    /// Whether this is the fingerprint of a node that a request has closed for a move between these configurations.
     pub(crate) fn is_closed_between(&self, from: &Self, to: &Self) -> bool {
         self.0.text.starts_with(&to.closed_prefix(from))
     }
@@ -88,7 +87,7 @@ impl Fingerprint {
         format!("closed for {} from {} for good by ", self.0.text, from.0.text)
     }
 
-    /// Describes the fields in which this client differs from a node.
+    /// Describes the fields in which this fingerprint, of a client, differs from the fingerprint of a node.
     pub(crate) fn difference_from(&self, theirs: &Self) -> String {
         let fields = |of: &'_ Self| -> Vec<String> { of.0.text.split(' ').map(str::to_owned).collect() };
         let (our_fields, their_fields) = (fields(self), fields(theirs));
@@ -96,8 +95,7 @@ impl Fingerprint {
             fields.iter().filter(|field| !others.contains(field)).cloned().collect()
         };
         let (ours, others) = (without(&our_fields, &their_fields), without(&their_fields, &our_fields));
-        // A line with another number of fields belongs to another version, or to a quorum that is being
-        // reconfigured.
+        // If the numbers of fields differ, the node belongs to another version, or is closed for a move.
         if our_fields.len() != their_fields.len() || others.is_empty() {
             return format!("it has ({theirs}), this client ({self})");
         }

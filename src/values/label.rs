@@ -8,10 +8,10 @@ use crate::values::Printable;
 /// text that a node accepts as a lease id.
 pub(crate) const MAX_LABEL_BYTES: usize = 48;
 
-/// The mark in place of the beginning of a long host name.
+/// The mark that replaces the beginning of a long host name.
 const CUT: &str = "…";
 
-/// The name of a client, for people. The label precedes the client's uuid in every lease id.
+/// The label by which people identify a client. The label precedes the client's uuid in every lease id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label(Arc<str>);
 
@@ -26,8 +26,8 @@ impl Label {
         (1..=MAX_LABEL_BYTES).contains(&text.len()) && Printable(text).is_plain()
     }
 
-    /// Returns `host:pid`. A long host name loses its beginning, because generated names, such as the names of the pods
-    /// of one Deployment, differ at the end.
+    /// Returns `host:pid`. The beginning of a long host name is cut off, because generated names, such as the names of
+    /// the pods of one Deployment, differ at the end.
     pub(crate) fn of_process(host: &str, pid: u32) -> Self {
         let host = host.split('.').next().unwrap_or_default();
         let printed = |char: char| if char.escape_debug().len() == 1 { char } else { '?' };
@@ -40,7 +40,7 @@ impl Label {
         Self(format!("{CUT}{}", whole.get(end.unwrap_or_default()..).unwrap_or_default()).into())
     }
 
-    /// Returns the label as the name of a connection, without the characters that a server refuses in such a name.
+    /// Returns the name of the client's connections: the label, with `_` in place of characters that a server refuses.
     pub(crate) fn as_client_name(&self) -> String {
         let plain = |char: char| if char.is_ascii_graphic() { char } else { '_' };
         format!("redquorum/{}", self.0.chars().map(plain).collect::<String>())

@@ -20,13 +20,13 @@ pub(crate) const READERS: &str = "redquorum:shared";
 
 /// The identity of a lease on the nodes, new for each lease: `label/uuid:number`.
 ///
-/// `label` is the [label](Self::label) of the client, `uuid` is random and the same for all leases of the
-/// client, and `number` grows with each attempt of the client. No id is used twice: otherwise, a late
-/// rollback of one attempt would delete the vote that a node gave to another attempt. `uuid:number` is the
-/// form of Redisson's `RLock`, too.
+/// `label` is the [label](Self::label) of the client, `uuid` is random and the same for all leases of the client, and
+/// `number` grows with each attempt of the client. Each attempt has an id of its own. Otherwise a late rollback of one
+/// attempt would delete the vote that a node gave to another attempt. Redisson's `RLock` also has ids of the form
+/// `uuid:number`.
 ///
-/// A key of another program may hold any bytes. [`as_bytes`](Self::as_bytes) returns the id as the nodes keep the id,
-/// and `Display` shows the id on one line, with escapes for characters that do not print.
+/// A key of another program may hold any bytes. [`as_bytes`](Self::as_bytes) returns the id as nodes store it, and
+/// `Display` shows the id on one line, with escapes for characters that do not print.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(Arc<[u8]>);
 
@@ -40,7 +40,7 @@ impl LeaseId {
         Self::from_wire(READERS.as_bytes())
     }
 
-    /// Whether the id stands for all readers of a resource. Two equal ids may then be different readers.
+    /// Whether the id stands for all readers of a resource. If so, two equal ids may mean different readers.
     #[must_use]
     pub fn is_of_readers(&self) -> bool {
         self.as_bytes() == READERS.as_bytes()
@@ -49,8 +49,8 @@ impl LeaseId {
     /// Returns the label of the client, as set by [`QuorumBuilder::label`](crate::QuorumBuilder::label).
     /// `None` for an id of readers, or of another program.
     ///
-    /// The label is for people, and two clients may have the same label. A label is one line without control
-    /// characters. If another program wrote a key with any other text, the result is `None`.
+    /// People identify a client by its label, but two clients may have the same label. A label is one line without
+    /// control characters. If another program wrote a key with other text in its place, the result is `None`.
     #[must_use]
     pub fn label(&self) -> Option<&str> {
         let (label, rest) = std::str::from_utf8(&self.0).ok()?.rsplit_once('/')?;
@@ -79,7 +79,7 @@ impl LeaseId {
         self.0.get(..colon)
     }
 
-    /// Returns the id as the nodes keep it.
+    /// Returns the id as nodes store it.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -104,15 +104,15 @@ pub(crate) struct LeaseIds {
     client: Uuid,
     /// The beginning of all lease ids of the client.
     name: String,
-    next: AtomicU64,
+    next_number: AtomicU64,
 }
 
 impl LeaseIds {
-    /// Creates the source of a client. `client` has at least 122 random bits, which come from the operating
+    /// Returns the source of a client's lease ids. `client` has at least 122 random bits, which come from the operating
     /// system outside of tests and simulations.
     pub(crate) fn new(client: Uuid, label: &Label) -> Self {
         let name = if label.is_empty() { client.to_string() } else { format!("{label}/{client}") };
-        Self { client, name, next: AtomicU64::new(1) }
+        Self { client, name, next_number: AtomicU64::new(1) }
     }
 
     pub(crate) fn client(&self) -> Uuid {
@@ -127,7 +127,7 @@ impl LeaseIds {
     /// Returns a lease id that no other attempt has.
     pub(crate) fn fresh(&self) -> LeaseId {
         let step = mutation::altered(Mutation::ReuseLeaseId, 1, |_| 0);
-        let number = self.next.fetch_add(step, Ordering::Relaxed);
+        let number = self.next_number.fetch_add(step, Ordering::Relaxed);
         LeaseId(format!("{}:{number}", self.name).into_bytes().into())
     }
 }

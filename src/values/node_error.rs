@@ -1,4 +1,4 @@
-//! The errors of nodes.
+//! The reasons why a node gave no vote, from the client, the network or the server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,8 +7,7 @@ use crate::values::Printable;
 /// The error of a node that gave no vote. An error is never evidence that a resource is held, nor that it is
 /// free.
 ///
-/// The texts are those of the server, a proxy or the operating system; `Display` escapes characters that do
-/// not print.
+/// The texts come from the server, a proxy or the operating system. `Display` escapes characters that do not print.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
@@ -21,8 +20,7 @@ pub enum NodeError {
     /// The request was sent, and no answer arrived within the node timeout.
     #[error("no answer within the node timeout")]
     TimedOut,
-    /// The request was not sent, because the node has left an earlier call unanswered for longer than the
-    /// node timeout.
+    /// The request was not sent, because the node has not answered an earlier call within the node timeout.
     #[error("not asked: the node is not answering")]
     Unresponsive,
     /// The request was not sent, because too many calls of this client wait for the node.
@@ -43,7 +41,7 @@ pub enum NodeError {
     /// `NOAUTH` or `WRONGPASS`: the server requires credentials, or other credentials.
     #[error("authentication failed: {}", Printable(.0))]
     NoAuth(Arc<str>),
-    /// The provider of credentials failed, and had given none before.
+    /// The provider of credentials failed, and has not returned credentials before.
     #[error("no credentials: {}", Printable(.0))]
     NoCredentials(Arc<str>),
     /// `READONLY`: the node is a replica.
@@ -158,7 +156,7 @@ impl NodeError {
         )
     }
 
-    /// Whether the node will answer every retry with the same error. The cause of all other errors may pass.
+    /// Whether the node will answer every retry with the same error. After any other error, a retry may succeed.
     pub(crate) fn is_for_good(&self) -> bool {
         matches!(
             self,
@@ -191,8 +189,7 @@ impl NodeError {
 mod tests {
     use super::*;
 
-    /// The foreign texts stand for the value of a key, the answer of a proxy, or a host that a
-    /// Sentinel names.
+    /// The foreign texts represent the value of a key, the answer of a proxy, or a host that a Sentinel names.
     #[test]
     fn external_texts_are_shown_on_one_line_without_control_characters() {
         let foreign = || Arc::from("it's\n\u{1b}[2J\u{202e}");

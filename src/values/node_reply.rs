@@ -8,12 +8,13 @@ use crate::values::{Fingerprint, LeaseId, NodeError, Printable};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NodeReply {
-    /// The node was not asked, because the call was decided before.
+    /// The node was not asked, because the call was decided before. In
+    /// [`AdminError::Incomplete`](crate::error::AdminError::Incomplete), the node answered and was not changed.
     NotAsked,
-    /// The node was asked and did not answer before the end of the call: the call was decided without this
-    /// reply, or its time ended.
+    /// The node was asked and did not answer before the end of the call. The call was decided without the answer, or
+    /// its time ended.
     Pending,
-    /// The node performed the request: granted, unlocked, connected, listed.
+    /// The node executed the request: granted, unlocked, connected or listed.
     Done,
     /// The node refused.
     Refused(Refusal),
@@ -36,7 +37,7 @@ pub enum Refusal {
     },
     /// Earlier waiters have precedence. Another lease may hold the resource as well.
     Deferred,
-    /// The request arrived after the unlock of the same lease, by a rollback or a force-unlock.
+    /// The request arrived after an unlock of the same lease, such as a rollback or a force-unlock.
     RolledBack,
     /// The node is in quarantine, because the node may have lost votes: the node restarted, was flushed, or is new.
     #[non_exhaustive]
@@ -62,7 +63,7 @@ pub struct NodeReplies {
     needed: usize,
 }
 
-/// The display of replies with other words for the nodes with one reply.
+/// The display of replies, with `words` in place of each reply that equals `reply`.
 pub(crate) struct RepliesInWords<'a> {
     replies: &'a NodeReplies,
     reply: &'a NodeReply,
@@ -94,25 +95,25 @@ impl NodeReplies {
         self.addresses.iter().map(|node| &**node).zip(&*self.replies)
     }
 
-    /// Returns the number of nodes that performed the request.
+    /// Returns the number of nodes that executed the request.
     #[must_use]
     pub fn done(&self) -> usize {
         self.replies.iter().filter(|reply| **reply == NodeReply::Done).count()
     }
 
-    /// Returns the number of nodes that are a quorum.
+    /// Returns the number of nodes that a quorum needs.
     #[must_use]
     pub fn needed(&self) -> usize {
         self.needed
     }
 
-    /// Whether a quorum of nodes performed the request.
+    /// Whether a quorum of nodes executed the request.
     #[must_use]
     pub fn has_quorum(&self) -> bool {
         self.done() >= self.needed
     }
 
-    /// Returns the display of the replies with other words for the nodes with this reply.
+    /// Returns the display of the replies, with `words` in place of each reply that equals `reply`.
     pub(crate) fn with_words<'a>(&'a self, reply: &'a NodeReply, words: &'a str) -> RepliesInWords<'a> {
         RepliesInWords { replies: self, reply, words }
     }
@@ -125,8 +126,8 @@ impl NodeReplies {
         quarantined + self.needed > self.replies.len()
     }
 
-    /// Returns the time until a quorum of nodes may vote. `None` if more is missing than the end of
-    /// quarantines of known length.
+    /// Returns the time until quarantines end and a quorum of nodes may vote. `None` if the quarantines with a known
+    /// end do not complete a quorum.
     pub(crate) fn quarantined_for(&self) -> Option<Duration> {
         let (mut voting, mut remaining_times) = (0, Vec::new());
         for reply in &*self.replies {
@@ -183,8 +184,8 @@ impl fmt::Display for Refusal {
 
 impl fmt::Display for NodeReplies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, (node, reply)) in self.iter().enumerate() {
-            let separator = if at == 0 { "" } else { "; " };
+        for (index, (node, reply)) in self.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
             write!(f, "{separator}{node}: {reply}")?;
         }
         Ok(())
@@ -193,8 +194,8 @@ impl fmt::Display for NodeReplies {
 
 impl fmt::Display for RepliesInWords<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, (node, reply)) in self.replies.iter().enumerate() {
-            let separator = if at == 0 { "" } else { "; " };
+        for (index, (node, reply)) in self.replies.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
             if reply == self.reply {
                 write!(f, "{separator}{node}: {}", self.words)?;
             } else {
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_without_a_part_in_the_outcome_is_not_shown_as_silent() {
+    fn a_text_distinguishes_nodes_not_asked_from_nodes_without_an_answer() {
         assert_eq!(NodeReply::NotAsked.to_string(), "not needed");
         assert_eq!(NodeReply::Pending.to_string(), "no answer before the end of the call");
         assert_eq!(NodeReply::Done.to_string(), "done");

@@ -1,13 +1,13 @@
-//! The display of texts from outside.
+//! The display of texts that another program may have written.
 
 use std::fmt;
 
 /// The characters that `escape_debug` escapes although they print.
 const UNESCAPED: [char; 3] = ['\\', '\'', '"'];
 
-/// The display of a text that a server, a proxy or the writer of a key may have chosen: on one line, with escapes for
-/// characters that do not print. Without the escapes, a terminal would execute control sequences, and a change of the
-/// writing direction could hide the text around the value.
+/// The display of a text that a server, a proxy or the writer of a key may have chosen. The text is shown on one line,
+/// with escapes for characters that do not print. Without the escapes, a terminal would execute control sequences, and
+/// a change of the writing direction could hide the text around the value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Printable<'a>(pub(crate) &'a str);
 

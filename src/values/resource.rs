@@ -9,7 +9,7 @@ const MAX_RESOURCE_BYTES: usize = 512;
 /// this crate shares.
 const RESERVED: [&[u8]; 3] = [b"redquorum:", b"redisson_lock_token:", b"redisson_lock__channel:"];
 
-/// The name of what a lock protects: 1 to 512 bytes, each of any value.
+/// The name that a lock protects: 1 to 512 bytes, each of any value.
 ///
 /// A clone is cheap. Resources are ordered by their bytes, and groups are locked in this order.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +31,7 @@ pub enum InvalidResource {
         /// The largest number.
         max: usize,
     },
-    /// The name begins like the names of node metadata, or like derived names of other resources.
+    /// The name begins with a prefix of node metadata, or of names that are derived from other resources.
     #[non_exhaustive]
     #[error(
         "the resource name {given:?} is reserved: expected one that does not begin with \"redquorum:\", \
@@ -44,14 +44,14 @@ pub enum InvalidResource {
 }
 
 impl Resource {
-    /// Checks a name before its first use. A program need not do so, because every call that takes a name also takes
-    /// bytes, and checks the bytes itself.
+    /// Returns the resource with this name, and checks the name. A program need not call this function, because every
+    /// call that takes a resource also takes bytes, and checks the bytes itself.
     ///
     /// # Errors
     ///
     /// [`InvalidResource`] if the name is empty or longer than 512 bytes, or begins with `redquorum:`,
-    /// `redisson_lock_token:` or `redisson_lock__channel:`: under such names, nodes keep metadata of their
-    /// own and of other resources.
+    /// `redisson_lock_token:` or `redisson_lock__channel:`. Under these prefixes, nodes store their own metadata and
+    /// metadata of other resources.
     pub fn new(name: impl AsRef<[u8]>) -> Result<Self, InvalidResource> {
         let name = name.as_ref();
         if name.is_empty() {
@@ -91,7 +91,8 @@ impl fmt::Display for Resource {
     }
 }
 
-/// Writes bytes for people: UTF-8 that prints as it is, and all other bytes and characters escaped.
+/// Writes bytes in a readable form. Printable UTF-8 is written unchanged, and all other bytes and characters are
+/// escaped.
 pub(crate) fn readable(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for chunk in bytes.utf8_chunks() {
         write!(f, "{}{}", chunk.valid().escape_debug(), chunk.invalid().escape_ascii())?;

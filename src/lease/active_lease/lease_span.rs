@@ -12,8 +12,8 @@ use crate::{
 
 /// The tracing span of a lease, from its grant to its end.
 ///
-/// The span has no parent, because a child would keep the span of the caller open for as long as the lease lives. The
-/// span follows from the span of the caller instead.
+/// The span has no parent, because a child would keep the span of the caller open until the lease ends. The span
+/// follows from the span of the caller instead.
 #[derive(Debug)]
 pub(super) struct LeaseSpan(Mutex<Span>);
 

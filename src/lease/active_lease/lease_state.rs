@@ -21,12 +21,13 @@ pub(super) struct LeaseState {
     pub(super) holds: u32,
     /// The state of the lease at each node.
     pub(super) nodes: Vec<NodeLeaseState>,
-    /// The replies to the lock and to renewals without a waiting call.
+    /// The outstanding replies to the lock and to renewals that no call waits for.
     pub(super) late: Vec<(usize, OperationKind, Reply)>,
     /// The queue node with its last answer.
     pub(super) queue_node: QueueNodeView,
 }
 
+/// The phase of a lease, as in the diagram of [`lease`](crate::lease).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LeasePhase {
     Active,
@@ -62,13 +63,13 @@ pub(crate) struct NodeLeaseState {
     pub(crate) was_renewed: bool,
     /// The time of the last renewal that was submitted to the node. The renewal may not be sent yet.
     pub(crate) renewed_at: Option<Instant>,
-    /// The time of the last renewal that the node has answered. If the next renewal turns out to be unsent,
-    /// `renewed_at` gets this time again.
+    /// The time that `renewed_at` returns to if the last renewal turns out to be unsent: the time of the renewal
+    /// before, or the same time once the node has answered.
     pub(crate) sent_at: Option<Instant>,
 }
 
 impl NodeLeaseState {
-    /// Counts a renewal, which the node may execute until it has answered.
+    /// Counts a renewal as unanswered. The node may execute the renewal until it has answered.
     pub(super) fn renewal_begins(&mut self, now: Instant) {
         if mutation::is_on(Mutation::NoTombstoneForRenewal) {
             return;
@@ -92,14 +93,14 @@ impl LeaseState {
         }
     }
 
-    /// Whether the queue node has answered the last request, and that no client waits. A client that came after that
-    /// answer has left a mark of at least two thirds of the ttl, which the next renewals extend.
+    /// Whether the queue node has answered every request, and reported no waiters in its last answer. A client that
+    /// arrived after that answer has left a mark of at least two thirds of the ttl, which the next renewals extend.
     pub(super) fn is_queue_empty(&self) -> bool {
         let queue_node = self.queue_node.node.and_then(|node| self.nodes.get(node));
         queue_node.is_some_and(|node| node.unanswered == 0) && self.queue_node.reports_no_waiters()
     }
 
-    /// Takes and records the answers that have arrived to requests without a waiting call.
+    /// Records the answers that have arrived to requests that no call waits for, and returns them for the observer.
     pub(super) fn take_late(&mut self) -> LateAnswers {
         let mut taken = Vec::new();
         self.late.retain_mut(|(node, operation, reply)| match reply.now_or_never() {

@@ -1,4 +1,4 @@
-//! The effective settings of a quorum.
+//! The settings and connectors of a builder, for the command-line program.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::{
     node::{RestartGuard, redis::NodeConnector},
 };
 
-/// The settings that a client of a quorum uses, with defaults for the settings that were not given.
+/// The settings of a client of a quorum, with defaults for the settings that were not given.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EffectiveSettings {
@@ -28,7 +28,7 @@ pub struct EffectiveSettings {
     pub restart_guard: RestartGuard,
 }
 
-/// Returns the effective settings of a builder, for programs that display or check them.
+/// Returns the effective settings of a builder, for programs that display or check the settings.
 ///
 /// # Errors
 ///

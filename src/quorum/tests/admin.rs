@@ -21,7 +21,7 @@ use crate::{
 
 const CLOCK_GAP: Duration = Duration::from_secs(7200);
 
-/// A node that answers `init` in an unusual way.
+/// A node with a wrong clock, or a node at which another client's `init` comes first.
 #[derive(Debug)]
 struct UnusualNode(Arc<dyn Node>, InitBehaviour);
 
@@ -29,7 +29,7 @@ struct UnusualNode(Arc<dyn Node>, InitBehaviour);
 enum InitBehaviour {
     /// The clock of the node is two hours off.
     ClockOff,
-    /// Another client's `init` is executed directly before.
+    /// The node executes another client's `init` directly before each `init`.
     InitByOtherClient,
 }
 
@@ -64,7 +64,7 @@ impl Node for UnusualNode {
     }
 }
 
-/// Returns a client of these nodes. The last node may behave unusually.
+/// Returns the client of an administrator of these nodes. `behaviour` is that of the last node.
 fn administrator(cluster: &MemoryCluster, behaviour: Option<InitBehaviour>) -> Arc<Client> {
     let settings = Quorum::builder().settings.check(cluster.nodes()).unwrap();
     let mut nodes = cluster.connect(&settings.parameters, true);
@@ -79,10 +79,10 @@ fn administrator(cluster: &MemoryCluster, behaviour: Option<InitBehaviour>) -> A
 #[tokio::test(start_paused = true)]
 async fn a_wrong_clock_is_reported_before_any_node_is_changed() {
     let cluster = MemoryCluster::new(3);
-    let administrator_of_late_node = administrator(&cluster, Some(InitBehaviour::ClockOff));
+    let administrator_with_wrong_clock = administrator(&cluster, Some(InitBehaviour::ClockOff));
     for outcome in [
-        init_with(&administrator_of_late_node).await,
-        init_if_needed_with(&administrator_of_late_node).await.map(drop),
+        init_with(&administrator_with_wrong_clock).await,
+        init_if_needed_with(&administrator_with_wrong_clock).await.map(drop),
     ] {
         let Err(AdminError::Config(ConfigError::Server { node, reason: NodeError::ClockOff(CLOCK_GAP) })) =
             &outcome
@@ -105,7 +105,7 @@ async fn two_concurrent_calls_of_init_if_needed_both_succeed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn init_reports_the_changed_nodes_if_another_client_is_faster_at_a_node() {
+async fn init_reports_the_changed_nodes_if_another_init_comes_first_at_a_node() {
     let second_client = administrator(&MemoryCluster::new(3), Some(InitBehaviour::InitByOtherClient));
     let refused = init_with(&second_client).await.unwrap_err();
     let AdminError::Incomplete(replies) = &refused else { panic!("{refused:?}") };
@@ -123,7 +123,7 @@ async fn init_reports_the_changed_nodes_if_another_client_is_faster_at_a_node() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_only_client_can_change_nothing() {
+async fn a_read_only_client_is_refused_every_change() {
     let cluster = MemoryCluster::new(3);
     let read_only = Quorum::builder().read_only().connect_in_memory(&cluster).unwrap();
     let lock = read_only.red_lock("r");

@@ -18,49 +18,49 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest wait after a quorum has connected: an eighth of the node timeout.
 const LONGEST_GRACE: Duration = Duration::from_millis(125);
 
-fn refused() -> Behaviour {
+fn unreachable() -> Behaviour {
     Behaviour::Failing(NodeError::Unreachable("connection refused".into()))
 }
 
 /// Returns the outcome and the duration of a new client's wait for its nodes.
-async fn connect(builder: QuorumBuilder, cluster: &MemoryCluster) -> (Result<(), Error>, Duration) {
+async fn wait_for_nodes(builder: QuorumBuilder, cluster: &MemoryCluster) -> (Result<(), Error>, Duration) {
     let quorum = builder.connect_in_memory(cluster).unwrap();
     let start = Instant::now();
     (wait_for_quorum(&quorum.client().context).await, start.elapsed())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_node_delays_the_start_by_at_most_an_eighth_of_the_node_timeout() {
+async fn a_hanging_node_delays_a_new_client_by_at_most_an_eighth_of_the_node_timeout() {
     let cluster = MemoryCluster::new(5);
     server(&cluster, 3).behave(Behaviour::Hanging);
-    let (outcome, took) = connect(Quorum::builder(), &cluster).await;
+    let (outcome, took) = wait_for_nodes(Quorum::builder(), &cluster).await;
     outcome.unwrap();
     assert!(took <= LONGEST_GRACE, "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_start_takes_no_time_if_all_nodes_have_answered_or_failed() {
+async fn a_new_client_connects_at_once_if_all_nodes_answer_or_fail() {
     let cluster = MemoryCluster::new(3);
-    server(&cluster, 2).behave(refused());
-    let (outcome, took) = connect(Quorum::builder(), &cluster).await;
+    server(&cluster, 2).behave(unreachable());
+    let (outcome, took) = wait_for_nodes(Quorum::builder(), &cluster).await;
     outcome.unwrap();
     assert_eq!(took, Duration::ZERO, "all nodes have answered or failed");
 }
 
-/// Without registrations, no later check would find a node of another quorum.
+/// Without a restart guard there are no registrations, so no later check would find a node of another quorum.
 #[tokio::test(start_paused = true)]
-async fn without_a_restart_guard_the_client_waits_for_all_nodes() {
+async fn a_new_client_without_a_restart_guard_waits_for_all_nodes() {
     let cluster = MemoryCluster::new(3);
     server(&cluster, 2).behave(Behaviour::Hanging);
-    let (outcome, took) = connect(Quorum::builder().restart_guard(RestartGuard::Off), &cluster).await;
+    let (outcome, took) = wait_for_nodes(Quorum::builder().restart_guard(RestartGuard::Off), &cluster).await;
     outcome.unwrap();
     assert_eq!(took, CONNECT_TIMEOUT);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_client_waits_for_starting_nodes_and_connects_at_once() {
+async fn a_new_client_connects_as_soon_as_starting_nodes_answer() {
     let cluster = MemoryCluster::new(3);
-    all_behave(&cluster, &refused());
+    all_behave(&cluster, &unreachable());
     let starting = tokio::spawn({
         let cluster = cluster.clone();
         async move {
@@ -70,23 +70,23 @@ async fn the_client_waits_for_starting_nodes_and_connects_at_once() {
             all_behave(&cluster, &Behaviour::Granting);
         }
     });
-    let (outcome, took) = connect(Quorum::builder(), &cluster).await;
+    let (outcome, took) = wait_for_nodes(Quorum::builder(), &cluster).await;
     outcome.unwrap();
     assert!(took >= Duration::from_secs(3) && took <= Duration::from_millis(3100), "{took:?}");
     starting.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_start_fails_after_the_connect_timeout_without_a_quorum() {
+async fn a_new_client_fails_after_the_connect_timeout_without_a_quorum() {
     let cluster = MemoryCluster::new(3);
-    all_behave(&cluster, &refused());
-    let (outcome, took) = connect(Quorum::builder(), &cluster).await;
+    all_behave(&cluster, &unreachable());
+    let (outcome, took) = wait_for_nodes(Quorum::builder(), &cluster).await;
     assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
     assert_eq!(took, CONNECT_TIMEOUT);
 }
 
 #[tokio::test(start_paused = true)]
-async fn lasting_errors_of_all_nodes_fail_the_start_at_once() {
+async fn a_new_client_fails_at_once_only_if_lasting_errors_exclude_a_quorum() {
     let cluster = MemoryCluster::new(3);
     for error in [
         NodeError::NoAuth("WRONGPASS".into()),
@@ -96,18 +96,18 @@ async fn lasting_errors_of_all_nodes_fail_the_start_at_once() {
     ] {
         let lasting = Behaviour::Failing(error);
         all_behave(&cluster, &lasting);
-        let (outcome, took) = connect(Quorum::builder(), &cluster).await;
+        let (outcome, took) = wait_for_nodes(Quorum::builder(), &cluster).await;
         assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
         assert_eq!(took, Duration::ZERO, "{outcome:?}");
-        all_behave(&cluster, &refused());
+        all_behave(&cluster, &unreachable());
         server(&cluster, 0).behave(lasting);
-        let (_, took) = connect(Quorum::builder(), &cluster).await;
+        let (_, took) = wait_for_nodes(Quorum::builder(), &cluster).await;
         assert_eq!(took, CONNECT_TIMEOUT, "the two other nodes may still start");
     }
-    all_behave(&cluster, &refused());
+    all_behave(&cluster, &unreachable());
     let clock_off = NodeError::Handshake(std::sync::Arc::new(NodeError::ClockOff(Duration::from_secs(7200))));
     server(&cluster, 0).behave(Behaviour::Failing(clock_off));
-    let (outcome, took) = connect(Quorum::builder(), &cluster).await;
+    let (outcome, took) = wait_for_nodes(Quorum::builder(), &cluster).await;
     assert!(
         matches!(outcome, Err(Error::Config(ConfigError::Server { reason: NodeError::ClockOff(_), .. }))),
         "{outcome:?}"
@@ -116,21 +116,21 @@ async fn lasting_errors_of_all_nodes_fail_the_start_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_error_names_the_first_node_of_the_nodes_that_answer_in_time() {
+async fn the_error_names_the_first_unfit_node_that_answers_in_time() {
     let cluster = MemoryCluster::new(5);
     let forbidden = NodeError::Handshake(std::sync::Arc::new(NodeError::RunIdForbidden));
-    for silent in 0..3 {
+    for hanging in 0..3 {
         all_behave(&cluster, &Behaviour::Failing(forbidden.clone()));
-        (0..silent).for_each(|node| server(&cluster, node).behave(Behaviour::Hanging));
-        let (outcome, took) = connect(Quorum::builder(), &cluster).await;
+        (0..hanging).for_each(|node| server(&cluster, node).behave(Behaviour::Hanging));
+        let (outcome, took) = wait_for_nodes(Quorum::builder(), &cluster).await;
         let Err(Error::Config(ConfigError::Server { node, .. })) = outcome else { panic!("{outcome:?}") };
-        assert_eq!(*node, *format!("memory:{silent}"));
+        assert_eq!(*node, *format!("memory:{hanging}"));
         assert!(took <= LONGEST_GRACE, "{took:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_client_whose_nodes_do_not_vote_is_warned_at_once() {
+async fn a_new_client_logs_a_warning_at_once_if_no_quorum_votes() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let traces = Traces::begin();
@@ -145,15 +145,15 @@ async fn a_new_client_whose_nodes_do_not_vote_is_warned_at_once() {
     for words in ["memory:0: abstains", "memory:2: answers", "`redquorum init`"] {
         assert!(warning.field("shortage").contains(words), "{warning:?}");
     }
-    let reader = Quorum::builder().read_only().connect_in_memory(&cluster).unwrap();
-    wait_for_quorum(&reader.client().context).await.unwrap();
-    assert_eq!(traces.warnings().len(), 1, "a client that only reads needs no votes");
+    let read_only = Quorum::builder().read_only().connect_in_memory(&cluster).unwrap();
+    wait_for_quorum(&read_only.client().context).await.unwrap();
+    assert_eq!(traces.warnings().len(), 1, "a read-only client needs no votes");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_of_connecting_without_a_quorum_causes_one_warning() {
+async fn a_new_client_logs_one_warning_after_a_second_without_a_quorum() {
     let cluster = MemoryCluster::new(3);
-    all_behave(&cluster, &Behaviour::Failing(NodeError::Unreachable("refused".into())));
+    all_behave(&cluster, &unreachable());
     let quorum = client(&cluster);
     let traces = Traces::begin();
     let context = std::sync::Arc::clone(&quorum.client().context);
@@ -162,7 +162,7 @@ async fn a_second_of_connecting_without_a_quorum_causes_one_warning() {
     assert!(traces.warnings().is_empty(), "{:?}", traces.warnings());
     pass(Duration::from_secs(3)).await;
     let warning = traces.only("connecting: no quorum answers yet");
-    assert!(warning.field("nodes").contains("memory:2: unreachable: refused"), "{warning:?}");
+    assert!(warning.field("nodes").contains("memory:2: unreachable: connection refused"), "{warning:?}");
     connecting.await.unwrap().unwrap_err();
     assert_eq!(traces.warnings().len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::lock::tests::{client, server};
+use crate::lock::tests::{client, pass, server};
 use crate::{
     MemoryCluster, admin,
     error::Error,
@@ -15,8 +15,8 @@ const FIRST: &str = "web/5f0c1f1e-4f0f-4b6f-8d55-0e2b7a3f8d10:1";
 const SECOND: &str = "job/5f0c1f1e-4f0f-4b6f-8d55-0e2b7a3f8d11:1";
 const TTL: Duration = Duration::from_secs(20);
 
-/// Returns the name and the state of each listed lock, and the numbers of nodes that agree with the
-/// quorum and that differ.
+/// Returns the name and the state of each listed lock, and the numbers of nodes that agree with that state and that
+/// differ.
 fn summary(listing: &Listing) -> Vec<(String, LockState, usize, usize)> {
     let locks = listing.locks().map(|(name, inspection)| {
         (name.to_string(), inspection.state(), inspection.agreeing(), inspection.differing().count())
@@ -25,7 +25,7 @@ fn summary(listing: &Listing) -> Vec<(String, LockState, usize, usize)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_has_each_lock_that_any_node_has_once() {
+async fn a_list_has_each_lock_once_even_if_only_one_node_has_it() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     for node in 0..4 {
@@ -46,7 +46,7 @@ async fn a_list_has_each_lock_that_any_node_has_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_names_silent_nodes_and_waits_for_them_once() {
+async fn a_list_names_nodes_without_a_list_and_waits_for_them_once() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     for name in 0..200 {
@@ -84,7 +84,7 @@ async fn a_list_distinguishes_readers_waiters_and_permits() {
     let held = quorum.red_lock("held").lock().await.unwrap();
     let waiting = client(&cluster).red_lock("held");
     let waiter = tokio::spawn(async move { waiting.lock().await });
-    crate::lock::tests::pass(Duration::from_millis(100)).await;
+    pass(Duration::from_millis(100)).await;
     let listing = admin::list(&quorum, |_| true).await.unwrap();
     let names: Vec<String> = listing.locks().map(|(name, _)| name.to_string()).collect();
     assert_eq!(names, ["held", "shared", "slot 0 of gpu"]);
@@ -96,14 +96,14 @@ async fn a_list_distinguishes_readers_waiters_and_permits() {
     assert_eq!(held_lock.counter(), Some(u64::from(held.fencing_token())));
     assert_eq!((shared.state(), shared.holds(), shared.readers().count()), (LockState::Shared, 2, 2));
     let gpu = Resource::new("gpu").unwrap();
-    assert_eq!(summary(&admin::list(&quorum, |what| *what.name() == gpu).await.unwrap()).len(), 1);
+    assert_eq!(summary(&admin::list(&quorum, |lock| *lock.name() == gpu).await.unwrap()).len(), 1);
     drop((readers, permit));
     held.unlock().await.unwrap();
     waiter.await.unwrap().unwrap().unlock().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_inspects_only_the_locks_of_its_filter() {
+async fn a_list_inspects_only_the_locks_that_the_filter_accepts() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     for name in ["a", "b", "c"] {
@@ -111,7 +111,7 @@ async fn a_list_inspects_only_the_locks_of_its_filter() {
         server(&cluster, 1).hold(name, FIRST, TTL);
     }
     server(&cluster, 0).take_log();
-    assert_eq!(admin::list(&quorum, |what| what.name().as_bytes() == b"b").await.unwrap().locks().count(), 1);
+    assert_eq!(admin::list(&quorum, |lock| lock.name().as_bytes() == b"b").await.unwrap().locks().count(), 1);
     let operations = server(&cluster, 0).take_log();
     assert!(matches!(&*operations, [Operation::List(_), Operation::Inspect(_)]), "{operations:?}");
 }

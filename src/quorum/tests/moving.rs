@@ -1,4 +1,4 @@
-//! `reconfigure` and its give-up: what they ask first, what they close and open, and which steps may meet.
+//! `reconfigure` and its give-up: the checks before a change, the nodes that each closes and opens, and races of both.
 
 use std::{
     ops::Range,
@@ -28,10 +28,10 @@ use crate::{
     values::{Fingerprint, Resource},
 };
 
-/// Enough time to look at all nodes, or to fail to, and less than the pause of a move.
+/// A time that is enough to inspect all nodes, even if a node does not answer, and shorter than the pause of a move.
 const BEFORE_THE_PAUSE: Duration = Duration::from_secs(20);
 
-/// A configuration on some of the nodes.
+/// A configuration of a quorum on some nodes of a cluster.
 struct Configuration {
     name: &'static str,
     cluster: MemoryCluster,
@@ -46,7 +46,7 @@ impl Configuration {
         Quorum::builder().name(self.name)
     }
 
-    /// Returns the client of an administrator, whose requests go through the gate.
+    /// Returns the client of an administrator. The requests of the client pass the gate, if there is one.
     fn administrator_behind(&self, gate: Option<&Arc<Gate>>) -> Arc<Client> {
         let settings = self.builder().settings.check(self.cluster.nodes()).unwrap();
         let mut nodes = self.cluster.connect(&settings.parameters, true);
@@ -88,20 +88,21 @@ impl Configuration {
         inspect_started(&self.administrator().context).await.unwrap().iter().map(fingerprint).collect()
     }
 
-    /// Whether a quorum of nodes votes under this configuration.
+    /// Whether a majority of nodes belongs to this configuration, and may vote.
     async fn is_open(&self) -> bool {
         let ours = Some(self.fingerprint().to_string());
         let nodes = self.fingerprints().await;
         nodes.iter().filter(|node| **node == ours).count() > nodes.len() / 2
     }
 
+    /// Asserts that a client of this configuration can lock, after the end of quarantines.
     async fn assert_locks(&self) {
         let quorum = self.builder().connect_in_memory(&self.cluster).unwrap();
         let lock = quorum.red_lock(self.name).try_lock_for(Duration::from_secs(90)).await.unwrap();
         drop(lock.expect("a quorum votes"));
     }
 
-    /// Changes the metadata of a node, as an interrupted move leaves them.
+    /// Sets the fingerprint of a node, as an interrupted move leaves it.
     async fn set_fingerprint(&self, node: usize, fingerprint: &Fingerprint) {
         let change = Reconfigure { from: self.fingerprint(), to: fingerprint.clone() };
         let context = &self.administrator().context;
@@ -111,19 +112,19 @@ impl Configuration {
     }
 }
 
-/// The way of one client's requests to the nodes. The gate is open for a number of requests, and holds all later
-/// requests until it is opened.
+/// A gate between clients and their nodes. The gate lets a number of requests pass, and keeps all later requests until
+/// it is opened.
 #[derive(Debug)]
 struct Gate {
     state: Mutex<GateState>,
-    holds: Notify,
+    has_kept: Notify,
 }
 
 #[derive(Debug)]
 struct GateState {
     sent: usize,
     open_for: usize,
-    held: Vec<(Arc<dyn Node>, Request, Responder)>,
+    kept: Vec<(Arc<dyn Node>, Request, Responder)>,
 }
 
 #[derive(Debug)]
@@ -134,18 +135,18 @@ struct GatedNode {
 
 impl Gate {
     fn new(open_for: usize) -> Arc<Self> {
-        let state = GateState { sent: 0, open_for, held: Vec::new() };
-        Arc::new(Self { state: Mutex::new(state), holds: Notify::new() })
+        let state = GateState { sent: 0, open_for, kept: Vec::new() };
+        Arc::new(Self { state: Mutex::new(state), has_kept: Notify::new() })
     }
 
-    /// Lets the nodes execute the held requests, in order, and all requests from now on.
+    /// Lets the kept requests pass, in order, and all later requests.
     async fn open(&self) {
-        let held = {
+        let kept = {
             let mut state = mutex::lock(&self.state);
             state.open_for = usize::MAX;
-            std::mem::take(&mut state.held)
+            std::mem::take(&mut state.kept)
         };
-        for (node, request, responder) in held {
+        for (node, request, responder) in kept {
             responder.answer(node.call(request).await);
         }
     }
@@ -163,8 +164,8 @@ impl Node for GatedNode {
             return self.node.call(request);
         }
         let (responder, reply) = Reply::channel(request.operations.len());
-        state.held.push((Arc::clone(&self.node), request, responder));
-        self.gate.holds.notify_one();
+        state.kept.push((Arc::clone(&self.node), request, responder));
+        self.gate.has_kept.notify_one();
         reply
     }
 
@@ -181,7 +182,7 @@ impl Node for GatedNode {
     }
 }
 
-/// The old and the new nodes of a move: disjoint, shared, and the same.
+/// The old and the new nodes of three moves: different nodes, more nodes, and the same nodes.
 const MOVES: [[Range<usize>; 2]; 3] = [[0..3, 3..6], [0..3, 0..5], [0..3, 0..3]];
 
 async fn old_and_new([old, new]: &[Range<usize>; 2]) -> [Configuration; 2] {
@@ -201,8 +202,8 @@ async fn requests_of_a_move(nodes: &[Range<usize>; 2]) -> usize {
     mutex::lock(&gate.state).sent
 }
 
-/// Gives a move up while the requests of the move from this number on are late. Returns a violation: leases of both
-/// configurations may be valid.
+/// Gives a move up while all requests of the move after the first `in_time` are late. Returns a text if both quorums
+/// vote, or if the new quorum votes while a lease of the old one is valid.
 async fn give_up_during_a_move(
     nodes: &[Range<usize>; 2],
     in_time: usize,
@@ -212,7 +213,7 @@ async fn give_up_during_a_move(
     let gate = Gate::new(in_time);
     let (before, after) = (old.administrator_behind(Some(&gate)), new.administrator_behind(Some(&gate)));
     let giving_up = async {
-        gate.holds.notified().await;
+        gate.has_kept.notified().await;
         let given_up = old.give_up_move_to(&new).await;
         let quorum = old.builder().connect_in_memory(&old.cluster).unwrap();
         let options = LockOptions::new().ttl(Duration::from_secs(50)).without_renewal();
@@ -262,7 +263,7 @@ async fn a_move_and_its_give_up_never_let_both_quorums_vote() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_rule_of_a_move_prevents_that_both_quorums_vote() {
+async fn both_quorums_may_vote_if_one_rule_of_a_move_is_broken() {
     for rule in
         [Mutation::OpenBeforeClosedForGood, Mutation::CloseForGoodWithoutWait, Mutation::OpenClosedForGood]
     {
@@ -282,7 +283,7 @@ async fn a_move_that_ends_at_any_request_can_be_continued_or_given_up() {
                     let [before, after] = [&old, &new].map(|side| side.administrator_behind(Some(&gate)));
                     tokio::select! {
                         _ = reconfigure_with(&before, &after, new.name) => {}
-                        () = gate.holds.notified() => {}
+                        () = gate.has_kept.notified() => {}
                     }
                 };
                 interrupted.await;
@@ -306,7 +307,7 @@ async fn a_move_that_ends_at_any_request_can_be_continued_or_given_up() {
     }
 }
 
-/// What is wrong with a new node.
+/// The reason why a new node cannot take part in a move.
 #[derive(Clone, Copy, Debug)]
 enum Flaw {
     Hangs,
@@ -352,7 +353,7 @@ async fn a_move_closes_no_node_unless_every_new_node_can_take_part() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_node_that_fails_during_the_pause_leaves_a_move_that_can_be_given_up() {
+async fn a_move_can_be_given_up_if_a_new_node_fails_during_the_pause() {
     let [old, new] = old_and_new(&MOVES[0]).await;
     let fail = async {
         tokio::time::sleep(BEFORE_THE_PAUSE).await;
@@ -366,7 +367,7 @@ async fn a_new_node_that_fails_during_the_pause_leaves_a_move_that_can_be_given_
 }
 
 #[tokio::test(start_paused = true)]
-async fn equal_configurations_are_no_move_but_every_node_is_asked() {
+async fn a_move_between_equal_configurations_only_checks_every_node() {
     let [old, _] = old_and_new(&MOVES[0]).await;
     assert_eq!(old.move_to(&old).await, Ok(()));
     let other = Configuration::new("other", &old.cluster, 0..3);
@@ -412,7 +413,8 @@ async fn nodes_that_are_closed_for_two_moves_are_opened_by_both_give_ups() {
     }
 }
 
-/// Two of four nodes are no quorum, and neither are the other two. Without the refusal, both moves could succeed.
+/// Each move has closed two of four nodes, and the remaining two are no quorum. Without the refusal, both moves could
+/// succeed.
 #[tokio::test(start_paused = true)]
 async fn two_moves_to_different_nodes_refuse_each_other() {
     let cluster = MemoryCluster::new(10);
@@ -430,7 +432,7 @@ async fn two_moves_to_different_nodes_refuse_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_moves_at_once_at_most_one_succeeds_and_none_leaves_the_nodes_closed() {
+async fn two_concurrent_moves_leave_a_quorum_that_votes() {
     let [old, a] = old_and_new(&MOVES[2]).await;
     let b = Configuration::new("b", &old.cluster, 0..3);
     let (to_a, to_b) = tokio::join!(old.move_to(&a), old.move_to(&b));
@@ -443,7 +445,8 @@ async fn of_two_moves_at_once_at_most_one_succeeds_and_none_leaves_the_nodes_clo
     voting.assert_locks().await;
 }
 
-/// With a wrong old configuration, the nodes would be opened for clients that do not know of the present leases.
+/// If the give-up opened nodes for a wrong old configuration, clients of that configuration could lock resources that
+/// are still leased under the real one.
 #[tokio::test(start_paused = true)]
 async fn a_give_up_with_another_old_configuration_opens_nothing() {
     let [old, new] = old_and_new(&MOVES[2]).await;
@@ -460,7 +463,7 @@ async fn a_give_up_with_another_old_configuration_opens_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_an_earlier_move_has_dropped_is_refused_before_the_next_move_closes_nodes() {
+async fn a_move_refuses_a_node_that_an_earlier_move_has_dropped() {
     let [first, second] = old_and_new(&[0..3, 1..4]).await;
     first.move_to(&second).await.unwrap();
     let dropped = first.fingerprints().await[0].clone().unwrap();
@@ -471,7 +474,7 @@ async fn a_node_that_an_earlier_move_has_dropped_is_refused_before_the_next_move
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_move_closes_a_new_node_of_the_old_configuration_that_the_old_list_lacks() {
+async fn a_move_includes_a_node_of_the_old_configuration_outside_of_the_old_list() {
     let [old, new] = old_and_new(&[0..3, 0..4]).await;
     let alone = Configuration::new("alone", &new.cluster, 3..4);
     alone.init().await;
