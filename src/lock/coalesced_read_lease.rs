@@ -28,8 +28,8 @@ struct LeaseTable {
     sweep_at: usize,
 }
 
-/// A read lease that tasks of one client share. A task can join the lease until its `joinable_until`: the acquisition took
-/// a time from the start of the validity to the grant, and the lease can be joined for the same time after the grant.
+/// A read lease that tasks of one client share. Tasks that arrive before the grant can join the lease. After the grant,
+/// tasks that arrive within a further time can join, too: within the time that the won attempt took.
 #[derive(Debug, Default)]
 pub(super) struct CoalescedReadLease {
     /// The entrance of the tasks that acquire or join the lease.
@@ -38,8 +38,8 @@ pub(super) struct CoalescedReadLease {
 }
 
 impl CoalescedReadLeases {
-    /// Returns the lease that tasks share for a request; `None` if the request does not share. Only requests that read all of
-    /// their resources, with the ttl of the quorum and renewals without an end, share a lease.
+    /// Returns the lease that tasks share for a request; `None` if the request does not share. Only requests that read
+    /// all of their resources, with the ttl of the quorum and renewals without an end, share a lease.
     pub(super) fn get(&self, ttl: Duration, checked: &CheckedRequest) -> Option<Arc<CoalescedReadLease>> {
         let CheckedLock { attempt, hold_at_most, is_renewed, .. } = checked.settings;
         let is_usual = attempt.ttl == ttl && is_renewed && hold_at_most.is_none();
@@ -56,8 +56,9 @@ impl CoalescedReadLeases {
 }
 
 impl CoalescedReadLease {
-    /// Adds a hold to the lease, for a task that arrived at `arrived`. The caller has to give the hold back. Returns `None`
-    /// if the lease could not be joined at that time, or if the rest of its validity is at most half of the ttl.
+    /// Adds a hold to the lease, for a task that arrived at `arrived`. The caller has to give the hold back. Returns
+    /// `None` if the lease could not be joined at that time, or if the rest of its validity is at most half of the
+    /// ttl.
     pub(super) fn join(&self, arrived: Instant, now: Instant) -> Option<Arc<ActiveLease>> {
         let lease = lock(&self.lease).upgrade()?;
         let is_long_enough = lease.remaining(now) > lease.ttl() / 2;

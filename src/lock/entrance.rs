@@ -1,5 +1,5 @@
-//! The entrance to a lease that several tasks of one client lock: a lease of an [`Owner`](super::Owner), or a shared read
-//! lease.
+//! The entrance to a lease that several tasks of one client lock: a lease of an [`Owner`](super::Owner), or a shared
+//! read lease.
 
 use tokio::sync::{Mutex, MutexGuard};
 

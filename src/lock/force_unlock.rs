@@ -16,10 +16,10 @@ use crate::{
 
 /// Deletes the lock of any holder on every node, and waits until every node has answered or timed out.
 ///
-/// A node that lost the key, or is unreachable now, would accept the holder's next renewal. Therefore this function also
-/// unlocks every lease id that a node names. These unlocks are for every node, are sent until they are delivered, and leave
-/// a tombstone. Readers are unlocked by their own lease ids, never by the common lease id of all readers, because later
-/// readers have the same common id.
+/// A node that lost the key, or is unreachable now, would accept the holder's next renewal. Therefore this function
+/// also unlocks every lease id that a node names. These unlocks are for every node, are sent until they are delivered,
+/// and leave a tombstone. Readers are unlocked by their own lease ids, never by the common lease id of all readers,
+/// because later readers have the same common id.
 pub(crate) async fn force_unlock(
     context: &ClientContext,
     checked: &CheckedRequest,

@@ -1,5 +1,5 @@
-//! The inspection of a resource: its holder and waiters, by the answers of the nodes. `Quorum::inspect` uses the query, and
-//! `quorum/` also builds inspections from other queries.
+//! The inspection of a resource: its holder and waiters, by the answers of the nodes. `Quorum::inspect` uses the
+//! query, and `quorum/` also builds inspections from other queries.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -34,8 +34,8 @@ pub enum LockState {
     Held,
     /// Readers, which share the resource at a quorum.
     Shared,
-    /// No lease with a quorum. No lease would have a quorum even with all nodes that did not answer or may have lost votes.
-    /// Single nodes may have leases nevertheless, of attempts in progress.
+    /// No lease with a quorum. No lease would have a quorum even with all nodes that did not answer or may have lost
+    /// votes. Single nodes may have leases nevertheless, of attempts in progress.
     Free,
     /// Unknown, because a lease may have a quorum together with the nodes that did not answer or are in quarantine. A
     /// program must not treat the resource as free.
@@ -65,15 +65,16 @@ impl Inspection {
         }
     }
 
-    /// Returns the id of the lease that a quorum names: the [`Lease::id`](crate::Lease::id) at the holder. Readers have a
-    /// common id, for which [`LeaseId::is_of_readers`] is true. `None` if no lease is named, or for a key of another program.
+    /// Returns the id of the lease that a quorum names: the [`Lease::id`](crate::Lease::id) at the holder. Readers
+    /// have a common id, for which [`LeaseId::is_of_readers`] is true. `None` if no lease is named, or for a key of
+    /// another program.
     #[must_use]
     pub fn holder(&self) -> Option<&LeaseId> {
         self.named()?.id()
     }
 
-    /// Returns the number of guards of the holder, or the number of readers: the largest number that each node of a quorum
-    /// reaches. Returns 0 if no quorum names a lease.
+    /// Returns the number of guards of the holder, or the number of readers: the largest number that each node of a
+    /// quorum reaches. Returns 0 if no quorum names a lease.
     #[must_use]
     pub fn holds(&self) -> u32 {
         self.agreed(NodeInspection::holds).unwrap_or(0)
@@ -85,8 +86,8 @@ impl Inspection {
         self.agreed(|node| node.remaining().unwrap_or(Duration::MAX))
     }
 
-    /// Returns the largest fencing counter that each node of a quorum has reached: the token of the last lease, or more after
-    /// failed attempts. `None` if too few nodes have a counter.
+    /// Returns the largest fencing counter that each node of a quorum has reached: the token of the last lease, or
+    /// more after failed attempts. `None` if too few nodes have a counter.
     #[must_use]
     pub fn counter(&self) -> Option<u64> {
         let mut counters: Vec<u64> = self.nodes().filter_map(NodeInspection::counter).collect();
@@ -119,7 +120,8 @@ impl Inspection {
         self.nodes().max_by_key(|node| node.waiters())
     }
 
-    /// Returns the number of nodes that agree with the quorum: on the lease, or on a free resource if no quorum names a lease.
+    /// Returns the number of nodes that agree with the quorum: on the lease, or on a free resource if no quorum names
+    /// a lease.
     #[must_use]
     pub fn agreeing(&self) -> usize {
         self.nodes().filter(|node| node.holder().is_ok()).count() - self.differing().count()
@@ -146,7 +148,8 @@ impl Inspection {
         self.nodes.iter()
     }
 
-    /// Returns the largest value that each node of a quorum reaches: the q-th largest of the nodes that name the holder.
+    /// Returns the largest value that each node of a quorum reaches: the q-th largest of the nodes that name the
+    /// holder.
     fn agreed<T: Ord>(&self, of: impl Fn(&NodeInspection) -> T) -> Option<T> {
         let mut values: Vec<T> = self.supporters(self.named()?).map(of).collect();
         values.sort_unstable_by(|one, other| other.cmp(one));

@@ -16,8 +16,9 @@ use crate::{
 
 /// The handle of a lease. All guards deref to `Lease`, so its methods are methods of every guard.
 ///
-/// A `Lease` that [`lease`](Self::lease) returns does not keep the resource locked: the drop of the guard unlocks although
-/// the handle lives. If an [`Owner`](crate::Owner) has several guards of one lease, the drop of the last guard unlocks.
+/// A `Lease` that [`lease`](Self::lease) returns does not keep the resource locked: the drop of the guard unlocks
+/// although the handle lives. If an [`Owner`](crate::Owner) has several guards of one lease, the drop of the last
+/// guard unlocks.
 ///
 /// `Lease` is not `Clone`. Otherwise `guard.clone()` would compile by the deref, and return a handle that does not keep
 /// the resource locked.
@@ -40,8 +41,8 @@ impl Lease {
         Self { client: Arc::clone(&self.client), active: Arc::clone(&self.active) }
     }
 
-    /// Returns the token by which a store refuses late writers. The token grows with each lease on the resource, as long
-    /// as the nodes remember their counters. Readers may share a token.
+    /// Returns the token by which a store refuses late writers. The token grows with each lease on the resource, as
+    /// long as the nodes remember their counters. Readers may share a token.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.active.terms.token
@@ -95,11 +96,11 @@ impl Lease {
         Ok(self.active.ensure(self.client.context.now())?)
     }
 
-    /// Waits for the end of the lease. The future is ready no later than the end of the validity. The future has a timer of
-    /// its own, which depends on no renewal, connection or node.
+    /// Waits for the end of the lease. The future is ready no later than the end of the validity. The future has a
+    /// timer of its own, which depends on no renewal, connection or node.
     ///
-    /// A future makes progress only if it is polled. Code that blocks its thread receives the loss late, and has to call
-    /// [`ensure`](Self::ensure).
+    /// A future makes progress only if it is polled. Code that blocks its thread receives the loss late, and has to
+    /// call [`ensure`](Self::ensure).
     ///
     /// # Cancel safety
     ///
@@ -109,12 +110,12 @@ impl Lease {
         lost.unwrap_or_else(|Forked| self.lost_by_fork())
     }
 
-    /// Waits until the lease is valid for at most `left` without a further renewal. If the lease has ended, or is valid for
-    /// less than `left` already, the future is ready at once. Each renewal postpones the end of the wait. Therefore the
-    /// future is never ready while the nodes answer and `left` is well below two thirds of the ttl.
+    /// Waits until the lease is valid for at most `left` without a further renewal. If the lease has ended, or is
+    /// valid for less than `left` already, the future is ready at once. Each renewal postpones the end of the wait.
+    /// Therefore the future is never ready while the nodes answer and `left` is well below two thirds of the ttl.
     ///
-    /// This wait is for work that takes time to stop, and must have stopped by the end of the lease. The future may be ready
-    /// a millisecond or two late. In contrast, [`lost`](Self::lost) is never late.
+    /// This wait is for work that takes time to stop, and must have stopped by the end of the lease. The future may be
+    /// ready a millisecond or two late. In contrast, [`lost`](Self::lost) is never late.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -141,12 +142,12 @@ impl Lease {
         let (Ok(()) | Err(Forked)) = context.unless_forked(expiry::within(context, &self.active, left)).await;
     }
 
-    /// Runs a future until the future is done or the lease is lost. `Ok` means that the lease was valid until the end of
-    /// the future.
+    /// Runs a future until the future is done or the lease is lost. `Ok` means that the lease was valid until the end
+    /// of the future.
     ///
-    /// The future is not polled after the end of the lease, even if the thread was blocked at that moment. A future that
-    /// blocks the thread past the end of the lease is not stopped, but its output is dropped. Tasks that the future spawned
-    /// continue, and can call [`ensure`](Self::ensure).
+    /// The future is not polled after the end of the lease, even if the thread was blocked at that moment. A future
+    /// that blocks the thread past the end of the lease is not stopped, but its output is dropped. Tasks that the
+    /// future spawned continue, and can call [`ensure`](Self::ensure).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -172,7 +173,8 @@ impl Lease {
         unless_lost(self.lost(), || self.ensure(), work).await
     }
 
-    /// Renews the lease now. As for a renewal by the watchdog, a quorum has to renew the lease before its validity ends.
+    /// Renews the lease now. As for a renewal by the watchdog, a quorum has to renew the lease before its validity
+    /// ends.
     ///
     /// # Errors
     ///
@@ -181,17 +183,17 @@ impl Lease {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future does not withdraw the renewals that were sent. Therefore keys may exist for up to one ttl longer
-    /// than the lease. The unlock deletes these keys.
+    /// Dropping the future does not withdraw the renewals that were sent. Therefore keys may exist for up to one ttl
+    /// longer than the lease. The unlock deletes these keys.
     pub async fn renew(&self) -> Result<(), Error> {
         let renewing = renew_now(&self.client.leases, &self.active, RenewalReason::Time);
         self.in_process(renewing).await.map(drop)
     }
 
     /// Renews the lease, and returns whether a quorum proves, without any clock, that no later lease on the resource
-    /// was granted before this call. For a reader, the proof is that no later lease of a writer was granted. `false` is no
-    /// loss: too few nodes can exclude a later lease, for instance because failed attempts of other clients raised the
-    /// counters.
+    /// was granted before this call. For a reader, the proof is that no later lease of a writer was granted. `false`
+    /// is no loss: too few nodes can exclude a later lease, for instance because failed attempts of other clients
+    /// raised the counters.
     ///
     /// In this renewal, each node also reports whether its counter is not above the token of this lease. For a reader,
     /// the node reports whether the resource has had readers there without a break since this lease. A quorum of these

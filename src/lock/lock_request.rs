@@ -98,9 +98,9 @@ impl LockRequest {
         Self { is_part_of_call: true, ..self }
     }
 
-    /// Runs a call that holds leases while it waits for further leases. The stall watchdog of the client watches the call
-    /// for the resources of this request. If the stall watchdog rolled the call back, because its future was not polled,
-    /// the work starts again.
+    /// Runs a call that holds leases while it waits for further leases. The stall watchdog of the client watches the
+    /// call for the resources of this request. If the stall watchdog rolled the call back, because its future was not
+    /// polled, the work starts again.
     pub(crate) async fn watch<T: Send + 'static>(
         &self,
         work: impl Fn() -> BoxFuture<'static, Result<T, Error>>,
@@ -149,8 +149,8 @@ impl LockRequest {
         locked
     }
 
-    /// Locks as a part of a larger call, which has other waits as well. Only the larger call reports to the observer and
-    /// has an entry at the stall watchdog. Fallback polls have the longest poll interval from the start.
+    /// Locks as a part of a larger call, which has other waits as well. Only the larger call reports to the observer
+    /// and has an entry at the stall watchdog. Fallback polls have the longest poll interval from the start.
     ///
     /// # Cancel safety
     ///
@@ -185,8 +185,8 @@ impl LockRequest {
         locked
     }
 
-    /// Runs the work of a call to its end, as the owner of the call. If the stall watchdog rolled the work back, because
-    /// the future was not polled, the work starts again.
+    /// Runs the work of a call to its end, as the owner of the call. If the stall watchdog rolled the work back,
+    /// because the future was not polled, the work starts again.
     async fn until_done<T: Send + 'static>(
         &self,
         checked: &CheckedRequest,
@@ -269,8 +269,8 @@ impl LockRequest {
         Ok(locked.map(|locked| locked.of_owner(&own)))
     }
 
-    /// Re-enters the lease of an owner, if any, by a renewal that sends the new number of holds to a quorum. Nodes keep no
-    /// number of holds of readers, so a re-entry of a reader sends no request.
+    /// Re-enters the lease of an owner, if any, by a renewal that sends the new number of holds to a quorum. Nodes
+    /// keep no number of holds of readers, so a re-entry of a reader sends no request.
     ///
     /// # Errors
     ///
@@ -311,8 +311,8 @@ impl LockRequest {
         deadline: Option<Instant>,
     ) -> Result<Option<CallGuard>, Error> {
         let context = self.context();
-        // The place keeps the local queue and its queue entry. If the task ahead gives up, this task continues with that
-        // entry.
+        // The place keeps the local queue and its queue entry. If the task ahead gives up, this task continues with
+        // that entry.
         let place = self.client.waiters.enter(&checked.resources);
         let entering = coalesced.entrance.enter_before(context, deadline);
         let wait = checked.settings.quorum_wait(start);

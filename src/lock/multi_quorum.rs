@@ -23,8 +23,8 @@ use crate::{
 
 /// The lock of resources of several quorums, all or none, from [`MultiLock::across`].
 ///
-/// The quorums are locked one after the other, in an order that all clients share. While the call waits for a quorum, the
-/// leases at earlier quorums are renewed. If a quorum cannot be locked, or the future of the call is [not
+/// The quorums are locked one after the other, in an order that all clients share. While the call waits for a quorum,
+/// the leases at earlier quorums are renewed. If a quorum cannot be locked, or the future of the call is [not
 /// polled](crate::RedLock::lock), the earlier quorums are unlocked.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is locked"]
@@ -33,11 +33,12 @@ pub struct MultiQuorumLock {
     groups: Result<Vec<MultiLock>, ConfigError>,
 }
 
-/// The guard of the leases of a [`MultiQuorumLock`], one lease for each quorum. The resources are held for as long as all
-/// leases are valid and this guard lives.
+/// The guard of the leases of a [`MultiQuorumLock`], one lease for each quorum. The resources are held for as long as
+/// all leases are valid and this guard lives.
 ///
-/// The drop unlocks all resources without waiting, as the drop of a [`LockGuard`] does. Since tokens of different quorums
-/// are not comparable, there is no common token, and each of the [`leases`](Self::leases) has a token of its own.
+/// The drop unlocks all resources without waiting, as the drop of a [`LockGuard`] does. Since tokens of different
+/// quorums are not comparable, there is no common token, and each of the [`leases`](Self::leases) has a token of its
+/// own.
 #[derive(Debug)]
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct MultiLockGuard {
@@ -50,8 +51,8 @@ impl MultiQuorumLock {
         Self { groups: grouped(locks) }
     }
 
-    /// Replaces all options at each quorum. Settings that the options leave open come from each quorum. Without renewal,
-    /// the leases of the first quorums may end during the wait for the last quorums.
+    /// Replaces all options at each quorum. Settings that the options leave open come from each quorum. Without
+    /// renewal, the leases of the first quorums may end during the wait for the last quorums.
     #[expect(clippy::needless_pass_by_value, reason = "as the setters of other locks")]
     pub fn options(self, options: LockOptions) -> Self {
         self.each(|request| request.settings = options.clone())
@@ -66,9 +67,9 @@ impl MultiQuorumLock {
     ///
     /// # Errors
     ///
-    /// As [`MultiLock::lock`]; [`Error::LeaseLost`] if the lease of one quorum is lost during the wait for another quorum.
-    /// [`Error::Config`] (`Group`) also if two clients have the same quorum name and nodes, or if locks of one client differ
-    /// in options or owner. After any error, no resource stays locked.
+    /// As [`MultiLock::lock`]; [`Error::LeaseLost`] if the lease of one quorum is lost during the wait for another
+    /// quorum. [`Error::Config`] (`Group`) also if two clients have the same quorum name and nodes, or if locks of one
+    /// client differ in options or owner. After any error, no resource stays locked.
     ///
     /// # Cancel safety
     ///
@@ -92,9 +93,9 @@ impl MultiQuorumLock {
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for) and [`lock`](Self::lock). The quorums are locked one after
-    /// the other, and share `wait`. Therefore the call also returns [`Error::NoQuorum`] if the earlier quorums leave a later
-    /// quorum less time than its nodes take to answer.
+    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for) and [`lock`](Self::lock). The quorums are locked one
+    /// after the other, and share `wait`. Therefore the call also returns [`Error::NoQuorum`] if the earlier quorums
+    /// leave a later quorum less time than its nodes take to answer.
     ///
     /// # Cancel safety
     ///
@@ -122,8 +123,8 @@ impl MultiQuorumLock {
         self.watch(lock).await
     }
 
-    /// Makes one attempt at each quorum, and returns `None` if any of the resources is held or has waiters. The guard must be
-    /// bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    /// Makes one attempt at each quorum, and returns `None` if any of the resources is held or has waiters. The guard
+    /// must be bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
@@ -167,8 +168,8 @@ impl MultiQuorumLock {
         Ok(value)
     }
 
-    /// Runs a call that locks the groups. The call holds its first leases while it waits for further leases, so the stall
-    /// watchdog of the first client watches the whole call.
+    /// Runs a call that locks the groups. The call holds its first leases while it waits for further leases, so the
+    /// stall watchdog of the first client watches the whole call.
     async fn watch<T: Send + 'static>(
         &self,
         lock: impl Fn(Vec<MultiLock>) -> BoxFuture<'static, Result<T, Error>>,
@@ -239,8 +240,8 @@ impl MultiLockGuard {
         first_loss(&self.guards).await
     }
 
-    /// Waits until any of the leases is valid for at most `left` without a further renewal, as [`Lease::expiring_within`]
-    /// does for one lease.
+    /// Waits until any of the leases is valid for at most `left` without a further renewal, as
+    /// [`Lease::expiring_within`] does for one lease.
     ///
     /// # Cancel safety
     ///
@@ -276,7 +277,8 @@ impl MultiLockGuard {
         join_all(self.leases().map(Lease::renew)).await.into_iter().collect()
     }
 
-    /// Unlocks all resources, as [`LockGuard::unlock`] does for one lease. Returns the replies of the nodes, quorum by quorum.
+    /// Unlocks all resources, as [`LockGuard::unlock`] does for one lease. Returns the replies of the nodes, quorum by
+    /// quorum.
     ///
     /// # Errors
     ///

@@ -25,17 +25,17 @@ tokio::task_local! {
 /// The handle by which a program locks a resource again while the program holds the resource.
 ///
 /// Re-entrancy is explicit: a thread or a task is never an owner by itself. If a lock is
-/// [`owned_by`](crate::RedLock::owned_by) an owner, or is called inside of the [`scope`](Self::scope) of the owner, the
-/// call re-enters the lease that the owner has on the resource. If the owner has no lease, the call waits like any other
-/// call.
+/// [`owned_by`](crate::RedLock::owned_by) an owner, or is called inside of the [`scope`](Self::scope) of the owner,
+/// the call re-enters the lease that the owner has on the resource. If the owner has no lease, the call waits like any
+/// other call.
 ///
 /// Each hold has a guard of its own with the *same* fencing token. Guards may be dropped in any order, and the drop of
 /// the last guard unlocks. Ttl, renewal and `hold_at_most` are the settings of the first hold, so a re-entry does not
 /// extend the lease. If the lease is lost, further calls of the owner on the resource return [`Error::LeaseLost`] until
 /// the drop of all guards of the lease.
 ///
-/// An owner belongs to one process, and a clone is the same owner. Two tasks with one owner lock one after the other, and
-/// then hold the resource *together*: an owner does not exclude its own tasks.
+/// An owner belongs to one process, and a clone is the same owner. Two tasks with one owner lock one after the other,
+/// and then hold the resource *together*: an owner does not exclude its own tasks.
 ///
 /// An owner re-enters exactly the resource or the group of its lease. A group of which the owner holds only a part is
 /// another request, and waits for that part like the request of another client. A re-entry is one attempt to renew the
@@ -90,8 +90,8 @@ impl Owner {
         CURRENT.scope(self.clone(), future).await
     }
 
-    /// Runs a closure in the scope of this owner: every lock of the [blocking API](crate::blocking) on this thread without
-    /// another owner is owned by this owner.
+    /// Runs a closure in the scope of this owner: every lock of the [blocking API](crate::blocking) on this thread
+    /// without another owner is owned by this owner.
     #[cfg(feature = "blocking")]
     pub fn sync_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(self.clone(), work)

@@ -18,17 +18,18 @@ use crate::{
 ///
 /// At any time, either readers or one writer have valid leases, under the assumptions of the [crate's
 /// promises](crate#what-is-promised-and-on-what-it-rests). A [`RedLock`] on the resource is the same lock as the write
-/// lock, and therefore excludes readers and writers. Waiters are served in order of arrival, so a stream of readers does
-/// not delay a writer for ever, and a stream of writers does not delay a reader for ever.
+/// lock, and therefore excludes readers and writers. Waiters are served in order of arrival, so a stream of readers
+/// does not delay a writer for ever, and a stream of writers does not delay a reader for ever.
 ///
-/// Readers have fencing tokens, too. If a reader is granted before the attempt of a writer begins, the reader has a smaller
-/// token than the writer. If a reader is granted after the writer, the reader has a larger token. Readers between two
-/// writers may have equal tokens.
+/// Readers have fencing tokens, too. If a reader is granted before the attempt of a writer begins, the reader has a
+/// smaller token than the writer. If a reader is granted after the writer, the reader has a larger token. Readers
+/// between two writers may have equal tokens.
 ///
-/// Tasks of one client that read at the same time share a lease under three conditions: the calls have no [`Owner`], the ttl
-/// is the ttl of the quorum, and the options set neither `hold_at_most` nor `without_renewal`. A task joins the shared lease
-/// only if this delays a writer no longer than a lease of the task alone would. If a thousand tasks call `read` at once, and
-/// no task unlocks before the last task has joined, all tasks together cost the nodes as much as one task.
+/// Tasks of one client that read at the same time share a lease under three conditions: the calls have no [`Owner`],
+/// the ttl is the ttl of the quorum, and the options set neither `hold_at_most` nor `without_renewal`. A task joins
+/// the shared lease only if this delays a writer no longer than a lease of the task alone would. If a thousand tasks
+/// call `read` at once, and no task unlocks before the last task has joined, all tasks together cost the nodes as much
+/// as one task.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -80,8 +81,8 @@ impl RwLock {
         self.reader.lock().await.map(ReadGuard::new)
     }
 
-    /// Makes one attempt to lock for reading, and returns `None` if a writer holds the lock, or if the resource has waiters.
-    /// The guard must be bound to a variable, as [`RedLock::try_lock`] shows.
+    /// Makes one attempt to lock for reading, and returns `None` if a writer holds the lock, or if the resource has
+    /// waiters. The guard must be bound to a variable, as [`RedLock::try_lock`] shows.
     ///
     /// # Errors
     ///
@@ -94,8 +95,8 @@ impl RwLock {
         Ok(self.reader.try_lock().await?.map(ReadGuard::new))
     }
 
-    /// Locks for reading, and waits for at most `wait`. Returns `None` if the lock cannot be acquired in that time, because a
-    /// writer holds the lock or is ahead in the queue.
+    /// Locks for reading, and waits for at most `wait`. Returns `None` if the lock cannot be acquired in that time,
+    /// because a writer holds the lock or is ahead in the queue.
     ///
     /// # Errors
     ///
@@ -108,8 +109,8 @@ impl RwLock {
         Ok(self.reader.try_lock_for(wait).await?.map(ReadGuard::new))
     }
 
-    /// Locks for reading, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that no client held the write
-    /// lock until the closure returned.
+    /// Locks for reading, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that no client held the
+    /// write lock until the closure returned.
     ///
     /// # Errors
     ///
@@ -125,13 +126,13 @@ impl RwLock {
         Ok(value)
     }
 
-    /// Locks for writing, and waits while readers or a writer hold the lock or are ahead in the queue. The call does the same
-    /// as [`RedLock::lock`] on this resource.
+    /// Locks for writing, and waits while readers or a writer hold the lock or are ahead in the queue. The call does
+    /// the same as [`RedLock::lock`] on this resource.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`]. An owner that reads the resource does not wait for itself: the call returns [`Error::Config`]
-    /// (`WouldDeadlock`) at once.
+    /// As [`RedLock::lock`]. An owner that reads the resource does not wait for itself: the call returns
+    /// [`Error::Config`] (`WouldDeadlock`) at once.
     ///
     /// # Cancel safety
     ///
@@ -140,8 +141,8 @@ impl RwLock {
         self.writer.lock().await
     }
 
-    /// Makes one attempt to lock for writing, and returns `None` if readers or a writer hold the lock, or if the resource has
-    /// waiters. The guard must be bound to a variable, as [`RedLock::try_lock`] shows.
+    /// Makes one attempt to lock for writing, and returns `None` if readers or a writer hold the lock, or if the
+    /// resource has waiters. The guard must be bound to a variable, as [`RedLock::try_lock`] shows.
     ///
     /// # Errors
     ///
@@ -154,8 +155,8 @@ impl RwLock {
         self.writer.try_lock().await
     }
 
-    /// Locks for writing, and waits for at most `wait`. Returns `None` if the lock cannot be acquired in that time, because
-    /// readers or a writer hold the lock or are ahead in the queue.
+    /// Locks for writing, and waits for at most `wait`. Returns `None` if the lock cannot be acquired in that time,
+    /// because readers or a writer hold the lock or are ahead in the queue.
     ///
     /// # Errors
     ///
@@ -168,8 +169,8 @@ impl RwLock {
         self.writer.try_lock_for(wait).await
     }
 
-    /// Locks for writing, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that no other client held a read
-    /// lock or the write lock until the closure returned.
+    /// Locks for writing, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that no other client held
+    /// a read lock or the write lock until the closure returned.
     ///
     /// # Errors
     ///
