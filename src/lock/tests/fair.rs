@@ -181,9 +181,12 @@ async fn a_client_with_several_tasks_re_enters_the_queue_at_its_end_after_each_t
     let order = Arc::new(Mutex::new(Vec::new()));
     let [several_tasks, one_task] = [(); 2].map(|()| client(&cluster));
     let mut tasks = Vec::new();
-    for (name, quorum) in
-        [("several", &several_tasks), ("several", &several_tasks), ("several", &several_tasks), ("one", &one_task)]
-    {
+    for (name, quorum) in [
+        ("several", &several_tasks),
+        ("several", &several_tasks),
+        ("several", &several_tasks),
+        ("one", &one_task),
+    ] {
         let (lock, order) = (quorum.red_lock(R), Arc::clone(&order));
         tasks.push(tokio::spawn(async move {
             let guard = lock.lock().await.unwrap();
