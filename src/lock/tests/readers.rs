@@ -174,7 +174,7 @@ async fn concurrent_reads_of_one_client_share_a_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_cannot_join_a_shared_lease_after_a_writer_waits_for_a_second() {
+async fn a_read_behind_a_waiting_writer_does_not_join_a_shared_lease() {
     let cluster = MemoryCluster::new(3);
     let [(_a, lock), (_b, writer)] = clients(&cluster);
     let first = lock.read().await.unwrap();
