@@ -29,7 +29,7 @@ pub(crate) struct Client {
     lifeline: OnceLock<AbortHandle>,
 }
 
-/// The owner of a task that never ends by itself. When the runtime ends, it drops the task, and the drop of this value
+/// The content of a task that never ends by itself. The end of the runtime drops the task, and the drop of this value
 /// closes the client.
 struct Lifeline {
     leases: Weak<Leases>,

@@ -351,7 +351,7 @@ impl Semaphore {
 
     /// Returns the resource of the multi-permit lock, by which clients that acquire several permits take turns, to
     /// [inspect](Quorum::inspect) or [force-unlock](crate::admin::force_unlock). After a force-unlock, the holder
-    /// releases the permits that it has acquired so far, and waits for the lock again.
+    /// releases the permits that the call has acquired, and waits for the lock again.
     ///
     /// # Errors
     ///

@@ -297,8 +297,8 @@ async fn the_release_watcher_takes_a_slot_despite_its_yield_mark() {
     assert!(took < Duration::from_millis(20), "{took:?}");
 }
 
-/// A waiter becomes the release watcher when the lease of a dead release watcher ends. Then a slot, whose
-/// lease expired without a notice, is found.
+/// The waiter becomes the release watcher when the lease of a dead release watcher ends. In this role, the waiter
+/// finds a slot whose lease expired without a notice.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_finds_an_expired_slot_after_the_death_of_the_release_watcher() {
     let cluster = MemoryCluster::new(3);

@@ -204,7 +204,7 @@ async fn a_client_with_several_tasks_re_enters_the_queue_at_its_end_after_each_t
     assert_eq!(total_waiters(&cluster), 0);
 }
 
-/// After the unlock, the resource is free for the waiter, which is not polled at first.
+/// The waiter is not polled between the unlock and the attempt of the newcomer, so the resource is free then.
 #[tokio::test(start_paused = true)]
 async fn try_lock_yields_to_waiters_and_enters_no_queue() {
     let cluster = MemoryCluster::new(3);

@@ -408,7 +408,7 @@ async fn events_of_a_lease_have_its_resource_id_and_token() {
     traces.only("lease lost").assert_names_lease("r", &id, &token);
 }
 
-/// The span of a lease follows from the span of the lock call, and is no child of it. A parent span would stay open as
+/// The span of a lease follows from the span of the lock call. A parent span would stay open as
 /// long as the lease.
 #[tokio::test(start_paused = true)]
 async fn a_lease_has_one_span_from_its_grant_to_its_end() {
