@@ -1,4 +1,4 @@
-//! The module [`admin`] for threads.
+//! The functions of the module [`admin`](crate::admin), for threads.
 
 use super::{Quorum, runtime::Runtime};
 use crate::{

@@ -1,4 +1,4 @@
-//! The calls of each blocking type. A test compares these calls with the calls of the async type.
+//! The calls of each blocking type. The test `tests/api/parity.rs` compares them with the calls of the async types.
 
 use std::{ops::Deref, time::Duration};
 
@@ -59,9 +59,9 @@ macro_rules! exclusive {
         });
 
         impl $lock {
-            #[doc = concat!("Locks and runs the closure, as [`crate::", stringify!($lock), "::run`].")]
+            #[doc = concat!("Locks, runs a closure, and unlocks, as [`crate::", stringify!($lock), "::run`] does.")]
             ///
-            /// Nothing stops the closure at the loss of the lease, so call `ensure` in the closure.
+            /// The loss of the lease does not stop the closure, so the closure has to call `ensure`.
             ///
             /// # Errors
             ///
@@ -117,9 +117,9 @@ forward!(crate::RwLock {
 });
 
 impl RwLock {
-    /// Locks and runs the closure, as [`crate::RwLock::run_read`].
+    /// Locks for reading, runs a closure, and unlocks, as [`crate::RwLock::run_read`] does.
     ///
-    /// Nothing stops the closure at the loss of the lease, so call `ensure` in the closure.
+    /// The loss of the lease does not stop the closure, so the closure has to call `ensure`.
     ///
     /// # Errors
     ///
@@ -131,9 +131,9 @@ impl RwLock {
         Ok(value)
     }
 
-    /// Locks and runs the closure, as [`crate::RwLock::run_write`].
+    /// Locks for writing, runs a closure, and unlocks, as [`crate::RwLock::run_write`] does.
     ///
-    /// Nothing stops the closure at the loss of the lease, so call `ensure` in the closure.
+    /// The loss of the lease does not stop the closure, so the closure has to call `ensure`.
     ///
     /// # Errors
     ///
@@ -166,8 +166,8 @@ macro_rules! leases {
         });
 
         impl Blocking<$type> {
-            /// Waits for the loss of the lease like [`lost`](Self::lost), but for at most `wait`. Returns `None` if the
-            /// lease is not lost by then.
+            /// Waits for the end of the lease as [`lost`](Self::lost) does, but for at most `wait`. Returns `None` if
+            /// the lease has not ended by then.
             #[must_use]
             pub fn lost_within(&self, wait: Duration) -> Option<LeaseLost> {
                 self.runtime.wait_for(wait, self.inner.lost())
@@ -206,8 +206,8 @@ impl Deref for MultiLockGuard {
 }
 
 impl MultiLockGuard {
-    /// Waits for the loss of any lease like [`lost`](Self::lost), but for at most `wait`. Returns `None` if no lease is
-    /// lost by then.
+    /// Waits for the first end of a lease as [`lost`](Self::lost) does, but for at most `wait`. Returns `None` if no
+    /// lease has ended by then.
     #[must_use]
     pub fn lost_within(&self, wait: Duration) -> Option<LeaseLost> {
         self.runtime.wait_for(wait, self.inner.lost())
@@ -253,9 +253,9 @@ impl Semaphore {
         Ok(permits.map(|permits| self.wrap_all(permits)))
     }
 
-    /// Locks and runs the closure, as [`crate::Semaphore::run`].
+    /// Acquires a permit, runs a closure, and releases the permit, as [`crate::Semaphore::run`] does.
     ///
-    /// Nothing stops the closure at the loss of the lease, so call `ensure` in the closure.
+    /// The loss of the lease does not stop the closure, so the closure has to call `ensure`.
     ///
     /// # Errors
     ///
@@ -342,17 +342,18 @@ impl Leadership {
 }
 
 impl Leaders {
-    /// Waits for the next leader or value for at most `wait`. Returns `Ok(None)` after a shutdown.
+    /// Waits for the next leader or value, for at most `wait`. Returns `Ok(None)` after a shutdown.
     ///
     /// # Errors
     ///
-    /// [`TimedOut`] if no leader or value was observed within `wait`.
+    /// [`TimedOut`] if there was no new leader or value within `wait`.
     pub fn next_within(&mut self, wait: Duration) -> Result<Option<Leader>, TimedOut> {
         self.runtime.wait_for(wait, self.inner.next()).ok_or(TimedOut)
     }
 }
 
-/// Blocks until the next leader or value. The iterator ends after a shutdown.
+/// The leaders and values of an election. Each item blocks until the next leader or value. The iterator ends after a
+/// shutdown.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

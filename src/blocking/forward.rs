@@ -1,6 +1,7 @@
-//! The macro that forwards calls to the async API.
+//! The macro that forwards the calls of blocking types to the async API.
 
-/// Implements calls of `Blocking<T>` by the calls of `T` with the same names and arguments:
+/// Implements calls of `Blocking<T>` by the calls of `T` with the same names and arguments. The first word of each line
+/// says how the result is treated:
 ///
 /// | word | async method | blocking method |
 /// |---|---|---|
@@ -44,21 +45,24 @@ macro_rules! forward {
         forward!(@ $doc; $($rest)*);
     };
     (@ $doc:ty; call $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
-        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.\n\n# Errors\n\nThe errors of that call.")]
+        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.")]
+        #[doc = "\n# Errors\n\nThe errors of that call."]
         pub fn $name(&self $(, $arg: $of)*) -> Result<$out, Error> {
             self.runtime.wait(self.inner.$name($($arg),*))
         }
         forward!(@ $doc; $($rest)*);
     };
     (@ $doc:ty; guard $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
-        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.\n\n# Errors\n\nThe errors of that call.")]
+        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.")]
+        #[doc = "\n# Errors\n\nThe errors of that call."]
         pub fn $name(&self $(, $arg: $of)*) -> Result<Blocking<$out>, Error> {
             self.runtime.wait(self.inner.$name($($arg),*)).map(|guard| self.runtime.wrap(guard))
         }
         forward!(@ $doc; $($rest)*);
     };
     (@ $doc:ty; maybe $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
-        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.\n\n# Errors\n\nThe errors of that call.")]
+        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.")]
+        #[doc = "\n# Errors\n\nThe errors of that call."]
         pub fn $name(&self $(, $arg: $of)*) -> Result<Option<Blocking<$out>>, Error> {
             let guard = self.runtime.wait(self.inner.$name($($arg),*))?;
             Ok(guard.map(|guard| self.runtime.wrap(guard)))
@@ -66,14 +70,16 @@ macro_rules! forward {
         forward!(@ $doc; $($rest)*);
     };
     (@ $doc:ty; end $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
-        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.\n\n# Errors\n\nThe errors of that call.")]
+        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.")]
+        #[doc = "\n# Errors\n\nThe errors of that call."]
         pub fn $name(self $(, $arg: $of)*) -> Result<$out, Error> {
             self.runtime.wait(self.inner.$name($($arg),*))
         }
         forward!(@ $doc; $($rest)*);
     };
     (@ $doc:ty; turn $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
-        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.\n\n# Errors\n\nThe errors of that call.")]
+        #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.")]
+        #[doc = "\n# Errors\n\nThe errors of that call."]
         pub fn $name(self $(, $arg: $of)*) -> Result<Blocking<$out>, Error> {
             let Self { inner, runtime } = self;
             runtime.wait(inner.$name($($arg),*)).map(|guard| runtime.wrap(guard))

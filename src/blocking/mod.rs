@@ -17,39 +17,42 @@
 //! ```
 //!
 //! Every type that can wait is a [`Blocking<T>`](Blocking) of an async type `T`, with the same calls, settings, errors
-//! and promises. The documentation of the async API also holds here, because the wrapper only forwards calls. Both APIs
-//! use the same types for plain values, options, errors, inspections, [`QuorumBuilder`], [`Owner`](crate::Owner) and
-//! [`MemoryCluster`]. Guards deref to the async [`Lease`](crate::Lease) for methods that do not wait, such as
+//! and promises. The documentation of the async API also applies here, because `Blocking` only forwards calls. Both
+//! APIs use the same types for plain values, options, errors, inspections, [`QuorumBuilder`], [`Owner`](crate::Owner)
+//! and [`MemoryCluster`].
+//!
+//! Guards deref to the async [`Lease`](crate::Lease), for methods that do not wait, such as
 //! [`ensure`](crate::Lease::ensure) and [`fencing_token`](crate::Lease::fencing_token). If the blocking guard and the
-//! async lease both have a method, such as `lost` and `renew`, a call uses the method of the blocking guard, which
+//! async lease both have a method, such as `lost` and `renew`, a call on the guard uses the method of the guard, which
 //! blocks.
 //!
 //! # Threads
 //!
-//! Every [`Quorum`] has its own thread, which runs connections, watchdog and unlocks. Therefore a lease is renewed
-//! while its holder computes or sleeps, and the drop of a guard does not wait for the unlock. The thread ends when the
-//! last clone, lock, guard, lease and stream of leaders is dropped, and when every message that must be delivered is
+//! Every [`Quorum`] has a thread of its own, which runs connections, watchdog and unlocks. Therefore a lease is renewed
+//! while its holder computes or sleeps, and the drop of a guard does not wait for the unlock. The thread ends after the
+//! drop of the last clone, lock, guard, lease and stream of leaders, as soon as every message that must be delivered is
 //! confirmed or has expired.
 //!
-//! A call blocks the calling thread, and any thread may call. Inside of a tokio runtime, a call neither panics nor
-//! needs that runtime, but blocks all tasks on the thread. If two tasks of a single-threaded runtime each wait for a
-//! lock that the other task holds, both wait for ever. In async code, use the async API or `spawn_blocking`.
+//! A call blocks the calling thread, and any thread may call. In a thread of a tokio runtime, a call does not panic
+//! and does not use that runtime, but blocks all tasks of the thread. If a task of a single-threaded runtime waits for
+//! a lock that another task of the runtime holds, the call waits for ever. In async code, use the async API or
+//! `spawn_blocking`.
 //!
 //! The thread does not exist in a forked copy of the process. There, every call returns
-//! [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. So fork first, as
-//! servers with worker processes and daemons do, and then connect in each process.
+//! [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. Therefore a program
+//! that forks, such as a daemon or a server with worker processes, has to connect after the fork, in each process.
 //!
-//! A blocked call cannot be cancelled. Use the calls with a time limit ([`try_lock_for`](RedLock::try_lock_for),
-//! [`lost_within`](Lease::lost_within), [`next_within`](Leaders::next_within)), or end all waiting calls by
-//! [`shutdown`](Quorum::shutdown) from another thread.
+//! A blocked call cannot be cancelled. There are calls with a time limit ([`try_lock_for`](RedLock::try_lock_for),
+//! [`lost_within`](Lease::lost_within), [`next_within`](Leaders::next_within)), and a
+//! [`shutdown`](Quorum::shutdown) from another thread ends all waiting calls.
 //!
 //! # The loss of a lease
 //!
 //! The loss of a lease does not stop the code under the lease, because a thread cannot be stopped from outside. Call
 //! [`ensure`](crate::Lease::ensure) or [`is_valid`](crate::Lease::is_valid) between two steps. Both only read the
-//! clock. The deref also gives access to [`while_valid`](crate::Lease::while_valid), which is async and does nothing
-//! unless polled. Use `ensure` instead, or a thread that waits for [`lost`](Lease::lost). A [`Lease`] can be sent to
-//! such a thread:
+//! clock. Do not call [`while_valid`](crate::Lease::while_valid), to which the deref also gives access: it is async,
+//! and does nothing unless polled. Instead, another thread can wait for [`lost`](Lease::lost). A [`Lease`] can be sent
+//! to that thread:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -72,9 +75,10 @@
 //!
 //! # The end of a program
 //!
-//! The end of the process also ends the thread. If the unlock of a dropped guard was not sent by then, the lock ends
-//! with its ttl. To prevent this, call [`shutdown`](Quorum::shutdown), which waits until a quorum has confirmed every
-//! unlock, or [`unlock`](LockGuard::unlock), which waits for its own confirmation.
+//! The end of the process also ends the thread. If the unlock of a dropped guard was not sent by then, the resource
+//! stays locked until the ttl is over. To prevent this, call [`shutdown`](Quorum::shutdown), which waits until a
+//! quorum has confirmed every unlock, or [`unlock`](LockGuard::unlock), which waits until a quorum has confirmed this
+//! unlock.
 
 pub mod admin;
 mod calls;
@@ -86,7 +90,7 @@ use std::fmt;
 use self::runtime::Runtime;
 use crate::{MemoryCluster, QuorumBuilder, error::Error};
 
-/// A type of the async API, for threads. Each call blocks the calling thread.
+/// A type of the async API, for threads. Each call that waits blocks the calling thread.
 #[derive(Clone)]
 pub struct Blocking<T> {
     // This field is declared before the runtime, because fields are dropped in the order of declaration, and the drop
@@ -127,14 +131,14 @@ impl<T: fmt::Debug> fmt::Debug for Blocking<T> {
     }
 }
 
-/// The error of a wait that ended without a new leader or value.
+/// The error of [`next_within`](Leaders::next_within): the time was over before a new leader or value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no leader was seen in time")]
+#[error("no new leader or value in time")]
 #[non_exhaustive]
 pub struct TimedOut;
 
 impl QuorumBuilder {
-    /// Connects like [`connect`](Self::connect), for use by threads. The client has its own thread.
+    /// Connects as [`connect`](Self::connect) does, for use by threads. The client has a thread of its own.
     ///
     /// # Errors
     ///
@@ -147,22 +151,22 @@ impl QuorumBuilder {
 }
 
 impl Quorum {
-    /// Returns a client with its own in-memory nodes, for tests and first steps, like [`crate::Quorum::in_memory`].
-    /// Time is real time. In a tokio runtime with paused time, use the async API.
+    /// Returns a client with in-memory nodes of its own, for tests and first steps, as [`crate::Quorum::in_memory`]
+    /// does. The nodes use real time. In a tokio runtime with paused time, use the async API.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if `nodes` is 0 or more than 64, or the thread cannot be started.
+    /// [`Error::Config`] if `nodes` is 0 or more than 64, or if the thread cannot be started (`NoRuntime`).
     pub fn in_memory(nodes: usize) -> Result<Self, Error> {
         Self::connect_in_memory(crate::Quorum::builder(), &MemoryCluster::new(nodes))
     }
 
-    /// Returns a client of in-memory nodes that other clients share, including async clients, like
-    /// [`QuorumBuilder::connect_in_memory`]. Time is real time, as for [`in_memory`](Self::in_memory).
+    /// Returns a client of in-memory nodes that other clients can share, including async clients, as
+    /// [`QuorumBuilder::connect_in_memory`] does. The nodes use real time, as for [`in_memory`](Self::in_memory).
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if the settings cannot work, or the thread cannot be started.
+    /// [`Error::Config`] if the settings are invalid, or if the thread cannot be started (`NoRuntime`).
     pub fn connect_in_memory(builder: QuorumBuilder, cluster: &MemoryCluster) -> Result<Self, Error> {
         let runtime = Runtime::start()?;
         let quorum = runtime.enter(|| builder.connect_in_memory(cluster))?;

@@ -1,4 +1,4 @@
-//! The runtime behind the blocking API.
+//! The runtime of the blocking API: the thread of each quorum, and the wait of a calling thread for a future.
 
 use std::{
     io,
@@ -16,33 +16,35 @@ use tokio::{
 use super::{Blocking, Quorum};
 use crate::{error::ConfigError, process::HomeProcess, quorum::shutdown};
 
-/// The runtime of a quorum, with its own thread. The thread runs the background work of the quorum independently of the
-/// threads of callers: connections, watchdog, expiry, and unlocks that must be delivered.
+/// The handle of the runtime of a quorum, which has a thread of its own. The thread runs the background work of the
+/// quorum independently of the threads of callers: connections, watchdog, expiry, and unlocks that must be delivered.
 ///
-/// When the last clone is dropped, the thread shuts the quorum down, so that the unlocks of guards that were dropped
-/// last are still sent. Then the thread drops the runtime. The drop of a runtime panics in async code, but a clone may
-/// be dropped there, because only the thread drops the runtime.
+/// After the drop of the last clone of this handle, the thread shuts the quorum down, so that the unlocks of guards
+/// that were dropped last are still sent. Then the thread drops the tokio runtime. The drop of a tokio runtime panics
+/// in async code. A clone of this handle may be dropped there, because only the thread drops the tokio runtime.
 ///
 /// A lock across quorums keeps the threads of all its quorums. Its futures are polled in the context of the first
-/// thread, and are woken by the thread of their own quorum. A lock across no quorums has no thread, and is refused
-/// before any wait.
+/// thread, and the thread of each quorum wakes the futures of that quorum. A lock across no quorums has no thread, and
+/// is refused before any wait.
 #[derive(Clone, Debug)]
 pub(super) struct Runtime {
     threads: Vec<Arc<Thread>>,
 }
 
+/// The thread of one quorum, as callers see it.
 #[derive(Debug)]
 struct Thread {
+    /// The handle of the tokio runtime of the thread.
     handle: Handle,
     /// The quorum that the thread shuts down at its end; empty until the client is connected.
     served: Arc<OnceLock<crate::Quorum>>,
-    /// The sender whose channel closes when the last clone is dropped.
+    /// The sender of a channel that carries no messages. The drop closes the channel, which ends the thread.
     in_use: Option<watch::Sender<()>>,
     home: HomeProcess,
 }
 
 impl Runtime {
-    /// Starts the thread, and waits until its runtime exists.
+    /// Starts the thread, and waits until its tokio runtime exists.
     pub(super) fn start() -> Result<Self, ConfigError> {
         let (in_use, unused) = watch::channel(());
         let served = Arc::default();
@@ -52,8 +54,9 @@ impl Runtime {
             move || serve(&handle_sender, unused, &served)
         };
         let started = thread::Builder::new().name("redquorum".to_owned()).spawn(serving);
-        let handle = started
-            .and_then(|_| handle_receiver.recv().unwrap_or_else(|_| Err(io::Error::other("it ended"))));
+        let handle = started.and_then(|_| {
+            handle_receiver.recv().unwrap_or_else(|_| Err(io::Error::other("the thread ended")))
+        });
         match handle {
             Ok(handle) => {
                 let (in_use, home) = (Some(in_use), HomeProcess::current());
@@ -61,8 +64,8 @@ impl Runtime {
             }
             Err(error) => {
                 let reason = format!(
-                    "the thread of the blocking API could not be started ({error}): raise the limit of threads or of open \
-                     files"
+                    "the thread of the blocking API could not be started ({error}): raise the limit of threads or \
+                     of open files"
                 );
                 Err(ConfigError::NoRuntime { reason: reason.into() })
             }
@@ -80,7 +83,8 @@ impl Runtime {
         Self { threads }
     }
 
-    /// Makes the thread serve a quorum, until the last clone of the returned client is dropped.
+    /// Has the thread serve a quorum until the drop of the last clone of the returned client. Then the thread shuts the
+    /// quorum down.
     pub(super) fn serve(self, quorum: crate::Quorum) -> Quorum {
         if let Some(thread) = self.threads.first() {
             thread.served.get_or_init(|| quorum.clone());
@@ -88,34 +92,34 @@ impl Runtime {
         self.wrap(quorum)
     }
 
+    /// Returns the blocking type of a value of the async API.
     pub(super) fn wrap<T>(&self, inner: T) -> Blocking<T> {
         Blocking { inner, runtime: self.clone() }
     }
 
     /// Waits for a future of the async API, and parks the calling thread during the wait.
     ///
-    /// The calling thread polls the future, and the runtime wakes the thread. Thus the future may borrow, and runs
-    /// inside of the spans of the caller. The call needs no runtime of the calling thread. It does not use `block_on`
-    /// of a runtime, which panics in async code, and does not wait for a runtime that the calling thread may run
-    /// itself.
+    /// The calling thread polls the future, and the thread of the quorum wakes the calling thread. Therefore the
+    /// future may borrow, and runs inside of the spans of the caller. The calling thread needs no runtime, and may be
+    /// a thread of any runtime: `block_on` of a runtime, which panics in async code, is not used.
     pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
         let _entered = self.threads.first().map(|thread| thread.handle.enter());
         wait(future)
     }
 
-    /// Waits for a future, for at most `patience`.
-    pub(super) fn wait_for<F: Future>(&self, patience: Duration, future: F) -> Option<F::Output> {
+    /// Waits for a future, for at most `limit`. Returns `None` if the future is not ready by then.
+    pub(super) fn wait_for<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
         let thread = self.threads.first()?;
         let clock = &thread.served.get()?.client().context.clock;
         let _entered = thread.handle.enter();
-        let patience = clock.sleep_until(clock.now() + patience);
-        match wait(select(std::pin::pin!(future), patience)) {
+        let deadline = clock.sleep_until(clock.now() + limit);
+        match wait(select(std::pin::pin!(future), deadline)) {
             Either::Left((output, _)) => Some(output),
             Either::Right(_) => None,
         }
     }
 
-    /// Runs a closure in the context of the runtime.
+    /// Runs a closure in the context of the tokio runtime, for calls that start tasks but do not wait.
     pub(super) fn enter<T>(&self, work: impl FnOnce() -> T) -> T {
         let _entered = self.threads.first().map(|thread| thread.handle.enter());
         work()
@@ -123,7 +127,7 @@ impl Runtime {
 }
 
 impl Drop for Thread {
-    /// Ends the thread. A forked process has no such thread, and the wake-up would reach the thread of the original.
+    /// Ends the thread. A forked process has no such thread, and a wake would reach the thread of the original process.
     fn drop(&mut self) {
         if self.home.is_left() {
             std::mem::forget(self.in_use.take());
@@ -133,17 +137,20 @@ impl Drop for Thread {
 
 /// Waits for a future, on any thread.
 fn wait<F: Future>(future: F) -> F::Output {
-    // The future is unconstrained. Otherwise a calling task that has used up its budget of tokio would wait for ever.
+    // The future ignores the budget by which tokio makes tasks yield. Otherwise the call would wait for ever in a task
+    // that has used up its budget.
     pollster::block_on(tokio::task::unconstrained(future))
 }
 
-/// Runs the thread: first the runtime until the last clone is dropped, and then the shutdown of the quorum.
+/// Runs the thread of a quorum: the tokio runtime until the drop of the last clone, and then the shutdown of the
+/// quorum.
 fn serve(
     handle_sender: &mpsc::SyncSender<io::Result<Handle>>,
     mut unused: watch::Receiver<()>,
     served: &OnceLock<crate::Quorum>,
 ) {
-    // The runtime is made on this thread, because a runtime that cannot be returned must not be dropped in async code.
+    // This thread makes the runtime, and not its caller, because the caller may be async code, which must not drop a
+    // runtime.
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return handle_sender.send(Err(error)).unwrap_or_default(),
@@ -168,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits until the thread has dropped the quorum, which is the last action of the thread.
+    /// Waits until the thread has dropped its quorum, which is its last action.
     async fn wait_for_end(served: &Weak<OnceLock<crate::Quorum>>) {
         while served.strong_count() > 0 {
             tokio::task::yield_now().await;
@@ -183,6 +190,7 @@ mod tests {
         drop(runtime.clone().serve(quorum.clone()));
         let (clone, served) = (runtime.clone(), Arc::downgrade(&runtime.threads[0].served));
         drop(runtime);
+        // The clone keeps the thread running.
         let has_run = Arc::new(AtomicBool::new(false));
         let set_has_run = Arc::clone(&has_run);
         let task = clone.threads[0].handle.spawn(async move { set_has_run.store(true, Ordering::SeqCst) });

@@ -1,4 +1,4 @@
-//! The election: campaigns, queries and observers.
+//! The election, as the public API has it: campaigns, queries of the leader, and observers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,16 +22,16 @@ use crate::{
 /// An election, from [`Quorum::election`]: to campaign, to query the leader, and to observe.
 ///
 /// The leader is the candidate that holds the lock on the name of the election, and the term of the leader is the
-/// fencing token of that lock. Thus there is at most one leader at a time, under the assumptions of the [crate's
+/// fencing token of its lease. Therefore there is at most one leader at a time, under the assumptions of the [crate's
 /// promises](crate#what-is-promised-and-on-what-it-rests), and every leader has a larger term than the leader before.
 ///
-/// An `Election` is a description, cheap to clone, and may be used again and by several tasks at once. Each campaign is
-/// a candidate of its own, and never re-entrant, even in the scope of an [`Owner`](crate::Owner).
+/// An `Election` is a description, cheap to clone, and several tasks may use one value at once. Each campaign is a
+/// candidate of its own. A campaign is never re-entrant, even in the scope of an [`Owner`](crate::Owner).
 ///
 /// To depose a leader that hangs, an operator [force-unlocks](crate::admin::force_unlock) the name. The client of the
 /// leader receives the loss within a round trip, or at its next renewal.
 ///
-/// A candidate that leads for as long as possible campaigns in a loop:
+/// A program that leads for as long as possible campaigns in a loop:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -57,9 +57,9 @@ use crate::{
 /// | after | the next leader |
 /// |---|---|
 /// | [`resign`](Leadership::resign), or a drop | another candidate, within some round trips |
-/// | a crash of the leader | another candidate, within the ttl of the leader and one [poll](LockOptions::poll_interval) |
-/// | the loss of a minority of nodes | the same leader leads on |
-/// | the loss of a majority of nodes | none until a quorum of nodes is back; the leader deposes itself by the end of its validity |
+/// | a crash of the leader | another candidate, within its ttl and one [poll](LockOptions::poll_interval) |
+/// | the loss of a minority of nodes | the same leader |
+/// | the loss of a majority of nodes | none until a quorum answers again; the leader deposes itself in time |
 #[derive(Clone, Debug)]
 #[must_use = "an election does nothing without a campaign or an observer"]
 pub struct Election {
@@ -69,7 +69,8 @@ pub struct Election {
 impl Quorum {
     /// Returns the election of this name, with the quorum's settings. Nothing is sent yet.
     ///
-    /// The name is a resource, which no lock of the program may use. An invalid name is an error of the first use.
+    /// The name is a resource. A program must not lock the same resource for another purpose. If the name is invalid,
+    /// the first call returns an error.
     pub fn election(&self, name: impl AsRef<[u8]>) -> Election {
         let resources = Resource::new(name).map(|name| [name].into()).map_err(ConfigError::from);
         let mut request = LockRequest::new(Arc::clone(self.client()), resources);
@@ -79,18 +80,20 @@ impl Quorum {
 }
 
 impl Election {
-    /// Replaces all options of the election: what these options leave open comes from the quorum. After the crash of a
-    /// leader, no other candidate leads for the ttl. A leader without renewals would step down after a ttl, so campaigns
-    /// and [`observe`](Self::observe) refuse [`without_renewal`](LockOptions::without_renewal) with [`Error::Config`].
-    /// [`leader`](Self::leader) accepts that option.
+    /// Replaces all options of the election. Settings that the options leave open come from the quorum. After the
+    /// crash of a leader, no other candidate leads until its ttl is over.
+    ///
+    /// Without renewals, a leader would lose its lease after a ttl. Therefore campaigns and [`observe`](Self::observe)
+    /// refuse [`without_renewal`](LockOptions::without_renewal) with [`Error::Config`]. [`leader`](Self::leader)
+    /// accepts that option.
     pub fn options(mut self, options: LockOptions) -> Self {
         self.request.settings = options;
         self
     }
 
-    /// Waits until this candidate leads and a quorum of nodes has recorded its value, such as an address (at most
-    /// 64 KiB). Every later query of the leader returns this value or a later one. A candidate that is deposed before
-    /// that campaigns again.
+    /// Waits until this candidate leads, and a quorum of nodes has recorded its value, such as an address (at most
+    /// 64 KiB). Every later query of the leader returns this value or a later one. If the candidate is deposed before a
+    /// quorum has recorded the value, the candidate campaigns again.
     ///
     /// # Errors
     ///
@@ -118,8 +121,9 @@ impl Election {
         self.context().in_process(self.request.watch(campaign)).await
     }
 
-    /// Makes one attempt, and returns `None` if another candidate leads, or a lock of another kind has the name. The
-    /// leadership must be bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    /// Makes one attempt to lead, and returns `None` if another candidate leads, if the name has waiters, or if
+    /// another lock has the name. The leadership must be bound to a variable, as
+    /// [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
@@ -144,8 +148,8 @@ impl Election {
         self.context().in_process(self.request.watch(campaign)).await
     }
 
-    /// Campaigns for at most `wait`, like [`campaign`](Self::campaign) otherwise. Returns `None` if another candidate led
-    /// for all that time.
+    /// Campaigns as [`campaign`](Self::campaign) does, and waits for at most `wait`. Returns `None` if the candidate
+    /// cannot be elected in that time.
     ///
     /// # Errors
     ///
@@ -169,11 +173,13 @@ impl Election {
         self.context().in_process(self.request.watch(campaign)).await
     }
 
-    /// Queries the nodes for the leader: the candidate that holds the lock on a quorum of nodes, with the last value that
-    /// the candidate proclaimed there. Returns `None` if no candidate leads.
+    /// Queries the nodes for the leader: the candidate that holds the lock on a quorum of nodes, with the last value
+    /// that the candidate proclaimed there. Returns `None` if no candidate leads, or if the leader has proclaimed no
+    /// value yet.
     ///
-    /// The result was true when the nodes answered. While a leader proclaims a new value, a second call may return the
-    /// old value after a first call returned the new value. The values of [`observe`](Self::observe) never go back.
+    /// The result was true when the nodes answered. While a leader proclaims a new value, a first call may return the
+    /// new value and a second call the old value. In contrast, [`observe`](Self::observe) returns no older value after
+    /// a newer value.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -191,8 +197,8 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if too few nodes answered within a node timeout to decide which candidate leads, or that
-    /// none does; [`Error::Config`] if the name or the options cannot work; [`Error::Closed`].
+    /// [`Error::NoQuorum`] if too few nodes answered within a node timeout to decide which candidate leads, or that no
+    /// candidate leads. [`Error::Config`] if the name or the options are invalid. [`Error::Closed`] after a shutdown.
     ///
     /// # Cancel safety
     ///
@@ -205,18 +211,19 @@ impl Election {
         self.context().in_process(query).await
     }
 
-    /// Returns the stream of the present leader, if any, and every later leader or value. The stream ends with the
-    /// client.
+    /// Returns a stream of the present leader, if any, and of the later leaders and values. The stream ends when the
+    /// client is closed.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if the name or the options cannot work, or the options are
-    /// [without renewal](LockOptions::without_renewal); [`Error::Closed`] after a shutdown.
+    /// [`Error::Config`] if the name or the options are invalid, or if the options are
+    /// [without renewal](LockOptions::without_renewal). [`Error::Closed`] after a shutdown.
     pub fn observe(&self) -> Result<Leaders, Error> {
         self.ensure_renewed()?;
         Ok(Leaders::begin(&self.request.client, self.request.checked_to_read()?))
     }
 
+    /// Returns the checked value of a campaign. Options without renewal are an error.
     fn checked_value(&self, value: impl AsRef<[u8]>) -> Result<Value, ConfigError> {
         self.ensure_renewed()?;
         Value::new(value.as_ref())
@@ -235,8 +242,8 @@ impl Election {
         self.request.context()
     }
 
-    /// Returns the same election for the work of a call that the stall watchdog watches. The call holds the lock while a
-    /// quorum records the value.
+    /// Returns the same election for the parts of a campaign. The stall watchdog watches the whole campaign, because
+    /// the campaign holds the lock while a quorum records the value.
     fn part_of_call(&self) -> Self {
         Self { request: self.request.clone().part_of_call() }
     }
@@ -265,14 +272,15 @@ impl Election {
         Leadership::begin(&self.request.client, guard, value)
     }
 
-    /// Sends the value of a new leader repeatedly, until a quorum has recorded the value, for at most the quorum
-    /// timeout of this election. After that time, another candidate may be able to reach a quorum. Returns false if
-    /// the leader is deposed before.
+    /// Sends the value of a new leader repeatedly, until a quorum has recorded the value. Returns false if the leader
+    /// is deposed before. Gives up after the quorum timeout of this election, because another candidate may then reach
+    /// a quorum.
     async fn publish(&self, leadership: &Leadership) -> Result<bool, Error> {
         let settings = self.request.checked()?.settings;
         self.publish_until(leadership, self.context().now() + settings.quorum_timeout).await
     }
 
+    /// Does the same as [`publish`](Self::publish), until `deadline`.
     async fn publish_until(&self, leadership: &Leadership, deadline: Instant) -> Result<bool, Error> {
         let CheckedRequest { settings, .. } = self.request.checked()?;
         let context = self.context();
@@ -284,9 +292,9 @@ impl Election {
                 Err(Error::NoQuorum(error)) => error,
                 Err(_) => return Ok(false),
             };
-            // If the client stood still meanwhile, the failure does not show the state of the nodes.
-            let has_stood_still = context.now() > latest;
-            if context.now() >= deadline && !has_stood_still {
+            // If the process was suspended meanwhile, the failure does not show the state of the nodes.
+            let was_suspended = context.now() > latest;
+            if context.now() >= deadline && !was_suspended {
                 return Err(no_quorum.into());
             }
             let again_at = context.now() + delay.mul_f64(1.0 + context.jitter());

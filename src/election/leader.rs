@@ -12,10 +12,10 @@ use crate::{node::Proclamation, values::FencingToken};
 /// The leader of an election, from [`Election::leader`](crate::election::Election::leader) and
 /// [`Election::observe`](crate::election::Election::observe).
 ///
-/// The leader was elected, and a quorum of nodes had its lock when these nodes answered. The leader may have deposed
-/// itself up to a ttl before: nodes keep the lock for longer than the validity, most of all after renewals whose answers
-/// were lost. When a program reads this value, another candidate may lead. The [`term`](Self::term) distinguishes the
-/// acts of this leader from the acts of a later leader.
+/// When the nodes answered, a quorum of nodes had the lock of this leader. The leader may have deposed itself up to a
+/// ttl before, because nodes keep the lock for longer than the validity, most of all after renewals whose answers were
+/// lost. When a program reads this value, another candidate may lead. By the [`term`](Self::term), a store
+/// distinguishes the writes of this leader from the writes of a later leader.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {
@@ -52,8 +52,8 @@ impl Leader {
         self.term
     }
 
-    /// Returns the time of the election by the clock of the *leader*, in whole milliseconds. The time is for display, not
-    /// for comparisons.
+    /// Returns the time of the election by the clock of the *leader*, in whole milliseconds. The time is for display.
+    /// The times of different leaders are not comparable, because their clocks differ.
     #[must_use]
     pub fn since(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH.checked_add(self.since).unwrap_or(SystemTime::UNIX_EPOCH)

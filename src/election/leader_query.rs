@@ -1,4 +1,4 @@
-//! The query for the leader of an election.
+//! The query for the leader of an election, for `Election::leader` and for observers.
 
 use std::time::Duration;
 
@@ -26,10 +26,12 @@ pub(super) struct LeaderView {
 
 /// The answers of the nodes to one query.
 ///
-/// The leader is the lease id that q nodes name as the holder. A value is proclaimed when q nodes have recorded it. Since
-/// two quorums share a node, among any q nodes that name the holder, one has the last proclaimed value or a later value.
+/// The leader is the holder whose lease id q nodes name. A value is proclaimed when q nodes have recorded the value.
+/// Any two quorums share a node. Therefore, among any q nodes that name the holder, one has the last proclaimed value
+/// or a later value.
 struct LeaderQuery {
     electorate: Electorate,
+    /// The answer of each node, or a timeout.
     answers: Vec<Answer>,
     /// The number of nodes that have not answered.
     open: usize,
@@ -68,40 +70,42 @@ impl LeaderQuery {
         Self { electorate, answers: vec![Answer::Error(NodeError::TimedOut); nodes], open: nodes }
     }
 
+    /// Records the answer of a node.
     fn record(&mut self, node: usize, answer: Answer) {
         self.open = self.open.saturating_sub(1);
-        if let Some(slot) = self.answers.get_mut(node) {
-            *slot = answer;
+        if let Some(recorded) = self.answers.get_mut(node) {
+            *recorded = answer;
         }
     }
 
-    /// Returns the view once the view does not depend on the answers of the remaining nodes.
+    /// Returns the view; `None` while the view still depends on the answers of the remaining nodes.
     fn view(&self) -> Option<LeaderView> {
         let needed = self.electorate.needed();
-        let seen = || {
+        let observed = || {
             self.answers.iter().filter_map(|answer| match answer {
-                Answer::Observed(seen) => Some(seen),
+                Answer::Observed(answer) => Some(answer),
                 _ => None,
             })
         };
         let supporters = |lease_id: &LeaseId| {
             let lease_id = lease_id.clone();
-            seen().filter(move |seen| seen.lease_id.as_ref() == Some(&lease_id))
+            observed().filter(move |answer| answer.lease_id.as_ref() == Some(&lease_id))
         };
-        let count =
-            |seen: &ObserveAnswer| seen.lease_id.as_ref().map_or(0, |lease_id| supporters(lease_id).count());
+        let count = |answer: &ObserveAnswer| {
+            answer.lease_id.as_ref().map_or(0, |lease_id| supporters(lease_id).count())
+        };
         if let Some(holder) =
-            seen().find(|seen| count(seen) >= needed).and_then(|seen| seen.lease_id.as_ref())
+            observed().find(|answer| count(answer) >= needed).and_then(|answer| answer.lease_id.as_ref())
         {
-            let proclamations = supporters(holder).filter_map(|seen| seen.proclamation.as_ref());
+            let proclamations = supporters(holder).filter_map(|answer| answer.proclamation.as_ref());
             let own = proclamations.filter(|proclamation| is_by(proclamation, holder));
             let leader = own.max_by_key(|proclamation| (proclamation.term, proclamation.number)).cloned();
-            let mut remaining: Vec<_> = supporters(holder).filter_map(|seen| seen.remaining).collect();
+            let mut remaining: Vec<_> = supporters(holder).filter_map(|answer| answer.remaining).collect();
             remaining.sort_unstable_by(|one, other| other.cmp(one));
             return Some(LeaderView { leader, remaining: remaining.into_iter().nth(needed - 1) });
         }
-        let answered = seen().count();
-        let most = seen().map(count).max().unwrap_or(0);
+        let answered = observed().count();
+        let most = observed().map(count).max().unwrap_or(0);
         let is_vacant = answered >= needed && most + (self.electorate.nodes() - answered) < needed;
         is_vacant.then_some(LeaderView { leader: None, remaining: None })
     }
@@ -140,8 +144,8 @@ mod tests {
         query
     }
 
-    /// Returns the leader and its value's number, `-` for no leader, or an empty text while the
-    /// query is undecided.
+    /// Returns the leader and the number of its value, `-` for no leader, or an empty text while the
+    /// view is undecided.
     fn view_of(nodes: &str) -> String {
         match leader_query(nodes).view() {
             None => String::new(),
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_leader_is_the_holder_at_a_quorum_and_has_its_newest_value() {
+    fn the_view_has_the_holder_at_a_quorum_and_its_newest_value() {
         for (nodes, expected) in [
             ("aa1 aa2 aa1 ? ?", "a2"),
             ("aa1 aa1 ab9 -- b-", "a1"),

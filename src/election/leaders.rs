@@ -1,4 +1,4 @@
-//! The stream of leaders of an election.
+//! The stream of leaders of an election. Notices of the nodes, and polls, cause the queries.
 
 use std::{
     fmt,
@@ -33,16 +33,15 @@ use crate::{
 /// leader, if any, and then every change of leader or value.
 ///
 /// The nodes send a notice of each change. The client also queries the nodes after a broken connection, and at
-/// intervals, so a lost notice only delays a change. If changes follow quickly, the stream may return only the last.
-/// Terms never go back, and neither do the values of a leader.
+/// intervals, so a lost notice only delays a change. If several changes follow quickly, the stream may return only the
+/// last. The stream returns neither a smaller term after a larger term, nor an older value after a newer value.
 ///
 /// The stream does *not* return the absence of a leader. An observer would receive the begin and the end of an absence
-/// late, so no program may act on the absence. For an observer, a leadership ends when the stream returns the next
-/// leader. To query the present leader,
-/// call [`Election::leader`](crate::election::Election::leader).
+/// late, so a program must not act on the absence. For an observer, a leadership ends when the stream returns the next
+/// leader. [`Election::leader`](crate::election::Election::leader) queries the present leader.
 ///
-/// The stream ends only when the client is closed, such as by a shutdown. While no quorum answers, the stream waits. The
-/// stream keeps the connections of the client, and its drop unsubscribes.
+/// The stream ends only when the client is closed, such as by a shutdown. While no quorum answers, the stream waits.
+/// The stream keeps the connections of the client open, and the drop of the stream unsubscribes.
 ///
 /// `Leaders` is a [`Stream`], and has a [`next`](Self::next) method for use without that trait.
 ///
@@ -61,10 +60,11 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "nothing is observed unless it is polled"]
+#[must_use = "a stream of leaders does nothing unless it is polled"]
 pub struct Leaders {
     resource: Resource,
-    /// The state, in a mutex that is never locked: the mutex makes the stream `Sync`, while all access is exclusive.
+    /// The stream, in a mutex that is never locked. The mutex only makes `Leaders` `Sync`, because all access is
+    /// exclusive.
     leaders: Mutex<BoxStream<'static, Leader>>,
     home: HomeProcess,
 }
@@ -74,14 +74,16 @@ struct LeaderObserver {
     client: Arc<Client>,
     checked: CheckedRequest,
     wake: Arc<NoticeWaker>,
-    /// The subscriptions at every node, by which a client receives every change. Releases have no subscription, because
-    /// a release shows no leader.
+    /// The subscriptions to notices of new leaders and values, one at every node. The observer does not subscribe to
+    /// release notices, because a release shows no leader.
     _subscriptions: Vec<Subscription>,
     /// The term and number of the last proclamation that was returned.
     last: Option<(u64, u64)>,
+    /// The earliest time of the next query, even after a notice.
     not_before: Instant,
     /// The time of the next query without a notice.
     poll_at: Instant,
+    /// The time between two queries without a notice, before jitter.
     poll: Duration,
 }
 
@@ -118,7 +120,7 @@ impl Stream for Leaders {
 }
 
 impl Drop for Leaders {
-    /// Keeps the subscriptions of the original process, if this is a forked process.
+    /// Unsubscribes. In a forked process, leaves the subscriptions of the original process as they are.
     fn drop(&mut self) {
         if self.home.is_left() {
             let leaders = mutex::get_mut(&mut self.leaders);
@@ -172,8 +174,8 @@ impl LeaderObserver {
         }
     }
 
-    /// Waits for a notice or the next poll, and at least for the floor since the last query, because the notices of
-    /// several nodes arrive one by one.
+    /// Waits for a notice or the next poll, but at least until `not_before`, because the notices of several nodes
+    /// arrive one by one.
     async fn due(&self) {
         self.context().clock.sleep_until(self.not_before).await;
         tokio::select! {
@@ -183,7 +185,7 @@ impl LeaderObserver {
         }
     }
 
-    /// Returns the leader of the view, if leader or value is new.
+    /// Records the view of a query. Returns the proclamation of the leader, if the leader or the value is new.
     fn record(&mut self, view: LeaderView) -> Option<Proclamation> {
         let now = view.leader.as_ref().map(|leader| (leader.term, leader.number));
         let is_new = mutation::altered(Mutation::ObserveBackwards, now > self.last, |_| now != self.last);
@@ -198,8 +200,8 @@ impl LeaderObserver {
         view.leader
     }
 
-    /// Sets the time of the next query: by a growing and jittered poll, at the latest when the lock of the leader can
-    /// expire.
+    /// Sets the time of the next query. The time between two queries doubles up to the longest poll interval, with
+    /// jitter. The next query is at the latest when the lock of the leader can expire (after `remaining`).
     fn pace(&mut self, remaining: Option<Duration>) {
         let pacing = self.checked.settings.pacing;
         let poll = self.poll.mul_f64(0.5 + self.context().jitter());

@@ -1,4 +1,4 @@
-//! The leadership, as the guard of a won election.
+//! The leadership: the guard of a won election, which campaigns return.
 
 use std::{fmt, ops::Deref, sync::Arc};
 
@@ -13,12 +13,12 @@ use crate::{
     values::{FencingToken, NodeReplies},
 };
 
-/// A won election, for as long as its lease is valid and this value lives. The methods of [`Lease`] apply: the candidate
-/// leads while [`is_valid`](Lease::is_valid) returns true, and [`while_valid`](Lease::while_valid) runs work until the
-/// leadership is lost.
+/// A won election, for as long as its lease is valid and this value lives. The methods of [`Lease`] apply: the
+/// candidate leads while [`is_valid`](Lease::is_valid) returns true, and [`while_valid`](Lease::while_valid) runs work
+/// until the leadership is lost.
 ///
-/// The leader deposes *itself* by its own clock, before the nodes would elect another candidate, and without a message.
-/// Thus at most one candidate leads at a time, under the assumptions of the [crate's
+/// The leader deposes *itself* by its own clock, without a message, and before the nodes would grant the lock to
+/// another candidate. Therefore at most one candidate leads at a time, under the assumptions of the [crate's
 /// promises](crate#what-is-promised-and-on-what-it-rests).
 ///
 /// A process that is paused between a check of the lease and the next write may write after the end of the leadership.
@@ -28,7 +28,8 @@ use crate::{
 /// process is killed, the runtime has ended, the value is leaked), another candidate is elected after the ttl.
 #[must_use = "dropping a leadership resigns at once: bind it to a name, `_` is none"]
 pub struct Leadership {
-    // Declared before the task, because fields are dropped in this order: the value is of no use without the lock.
+    // Declared before the task, because fields are dropped in the order of declaration: first the drop of the guard
+    // unlocks. Nodes refuse a value that arrives after the unlock.
     guard: LockGuard,
     publisher: Arc<Publisher>,
     _repeat_task: RepeatTask,
@@ -36,7 +37,8 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// The leadership of the holder of the lock, before its value is sent.
+    /// Returns the leadership of the holder of the lock, and starts the task that sends the value repeatedly. The
+    /// caller has to [`publish`](Self::publish) the value.
     pub(super) fn begin(client: &Client, guard: LockGuard, value: Value) -> Self {
         let context = Arc::clone(&client.context);
         let publisher = Arc::new(Publisher::new(&context, Arc::clone(guard.active_lease()), value));
@@ -44,7 +46,7 @@ impl Leadership {
         Self { guard, publisher, _repeat_task: repeat_task, context }
     }
 
-    /// Sends the present value to the nodes.
+    /// Sends the present value to the nodes, and waits until a quorum has recorded the value.
     pub(super) async fn publish(&self) -> Result<(), Error> {
         self.guard.in_process(self.publisher.proclaim(&self.context)).await
     }
@@ -56,19 +58,20 @@ impl Leadership {
         self.guard.fencing_token()
     }
 
-    /// Changes the value of the leader (at most 64 KiB), and returns when a quorum of nodes has recorded the value. Every
-    /// later query of the leader returns this value or a later one.
+    /// Changes the value of the leader (at most 64 KiB), and returns when a quorum of nodes has recorded the value.
+    /// Every later query of the leader returns this value or a later one.
     ///
     /// # Errors
     ///
-    /// * [`Error::LeaseLost`] if the leadership is over.
-    /// * [`Error::Config`] if the value is too long. The value before remains.
-    /// * [`Error::NoQuorum`] if fewer nodes than a quorum recorded the value within a node timeout. The value has changed
-    ///   nevertheless: some observers may receive the new value, which is sent again after a third of the ttl.
+    /// * [`Error::LeaseLost`] if the leadership has ended.
+    /// * [`Error::Config`] if the value is too long. The leader keeps its earlier value.
+    /// * [`Error::NoQuorum`] if fewer nodes than a quorum recorded the value within a node timeout. The leader has the
+    ///   new value nevertheless: some observers may receive the value, and the client sends it again within a third of
+    ///   the ttl.
     ///
     /// # Cancel safety
     ///
-    /// The first poll submits the value to all nodes. Dropping the future later does not withdraw the value.
+    /// The first poll submits the value to all nodes. A later drop of the future does not withdraw the value.
     pub async fn proclaim(&self, value: impl AsRef<[u8]>) -> Result<(), Error> {
         let value = Value::new(value.as_ref())?;
         self.ensure()?;
@@ -77,11 +80,13 @@ impl Leadership {
     }
 
     /// Ends the leadership, as [`LockGuard::unlock`] unlocks, so that another candidate is elected within some round
-    /// trips. The value stays on the nodes for at most one ttl, and observers do not receive it any more.
+    /// trips. The value stays on the nodes for at most one ttl, but queries and observers do not return the value any
+    /// more.
     ///
     /// # Errors
     ///
-    /// Only [`Error::LeaseLost`], if the leadership had ended before: another candidate may have led meanwhile.
+    /// Only [`Error::LeaseLost`], if the leadership had ended before the call. In that case, another candidate may
+    /// have led before the call.
     ///
     /// # Cancel safety
     ///

@@ -1,17 +1,17 @@
-//! Leader election, on top of the lock.
+//! Leader election by the lock on the name of the election.
 //!
 //! ```text
 //! campaign ── lock ── proclaim the value ──▶ Leadership ── while_valid, lost, proclaim, resign
-//!                          │ again at every third of the ttl
+//!                          │ again after every third of the ttl
 //!                          ▼
-//!                     nodes: the lock, and beside it lease id, term and value of the leader
+//!                     nodes: the lock, and beside the lock the lease id, term and value of the leader
 //!                          │ notices
 //!                          ▼
 //! leader, observe ── the holder of the lock on q nodes, and its last value ──▶ Leader
 //! ```
 //!
-//! The leader is the holder of the lock on the name of the election. The term of the leader is the fencing token of that
-//! lock. Thus the promises of locks are promises of elections, and an election only adds the value.
+//! The leader is the holder of the lock on the name of the election. The term of the leader is the fencing token of its
+//! lease. Therefore the promises of locks are also the promises of elections. An election adds only the value.
 
 #[expect(clippy::module_inception, reason = "a file is named after its type")]
 mod election;

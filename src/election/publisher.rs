@@ -1,4 +1,4 @@
-//! The value that a leader proclaims.
+//! The publisher, which sends the value of a leader to the nodes: once at each change, and then repeatedly.
 
 use std::{
     sync::{Arc, Mutex},
@@ -24,7 +24,8 @@ use crate::{
     values::NodeReply,
 };
 
-/// The value of one leader, which is sent repeatedly, so that a node that lost the value receives the value again.
+/// The publisher of one leader. The value is sent repeatedly, so that a node that lost the value receives the value
+/// again.
 #[derive(Debug)]
 pub(super) struct Publisher {
     lease: Arc<ActiveLease>,
@@ -33,14 +34,16 @@ pub(super) struct Publisher {
     latest: Mutex<Latest>,
 }
 
+/// The latest value of the leader.
 #[derive(Clone, Debug)]
 struct Latest {
-    /// The number of the value, from 1.
+    /// The number of the value, from 1. Each change has the next number.
     number: u64,
     value: Value,
 }
 
-/// The task that sends the value at every third of the ttl, until this is dropped or the leadership is over.
+/// The handle of the task that sends the value after every third of the ttl. The task ends with the drop of the
+/// handle, or with the lease.
 #[derive(Debug)]
 pub(super) struct RepeatTask {
     task: AbortHandle,
@@ -60,7 +63,12 @@ impl Publisher {
         *latest = Latest { number: latest.number + 1, value };
     }
 
-    /// Sends the value to all nodes, and waits until a quorum has recorded it, or no quorum can.
+    /// Sends the value to all nodes, and waits until a quorum has recorded the value.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LeaseLost`] if the lease has ended. [`Error::NoQuorum`] if too few nodes recorded the value within a
+    /// node timeout.
     ///
     /// # Cancel safety
     ///
@@ -90,12 +98,13 @@ impl Publisher {
         Err(NoQuorum::new(Goal::Proclaim(self.lease.terms.resource.clone()), replies).into())
     }
 
-    /// Starts the task that sends the value repeatedly. The task keeps neither the client nor the lease.
+    /// Starts the task that sends the value repeatedly. The task keeps neither the client nor the lease alive.
     pub(super) fn repeat(self: &Arc<Self>, leases: &Arc<Leases>) -> RepeatTask {
         let task = repeat(Arc::clone(leases), Arc::clone(self));
         RepeatTask { task: leases.context.spawner.spawn(task.boxed()), home: leases.context.home() }
     }
 
+    /// Submits the latest value to all nodes.
     fn submit(&self, context: &ClientContext, until: Instant) -> Vec<(usize, Reply)> {
         let Latest { number, value } = lock(&self.latest).clone();
         let proclamation = Proclamation {
@@ -111,9 +120,9 @@ impl Publisher {
     }
 }
 
-/// Sends the value just after each renewal of the watchdog. A renewal may restore the lock on a node that lost its
-/// data, and the node accepts the value only after that. The value follows the renewal because both have an interval
-/// of a third of the ttl, and the interval of the renewals began earlier.
+/// Sends the value repeatedly, each time just after a renewal by the watchdog. If a node lost its data, the renewal
+/// restores the lock there, and only then does the node accept the value. The value follows the renewal, because both
+/// have an interval of a third of the ttl, and the interval of the renewals began earlier.
 async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
     let (context, lease) = (&*leases.context, &publisher.lease);
     loop {
@@ -123,7 +132,7 @@ async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
             _ = expiry::lost(&leases, lease) => return,
             () = context.clock.sleep_until(next) => {}
         }
-        // The answers are not needed, because a node that did not record the value receives it again.
+        // The answers are not needed, because a node that did not record the value receives the value again.
         drop(publisher.submit(context, context.now() + lease.terms.node_timeout));
     }
 }

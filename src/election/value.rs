@@ -1,4 +1,4 @@
-//! The value of a leader.
+//! The checked value that a candidate proclaims as the leader.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_may_have_any_bytes_up_to_the_longest_length() {
+    fn a_value_has_any_bytes_up_to_the_largest_length() {
         assert!(Value::new(b"").is_ok());
         assert!(Value::new(&[0xff; MAX_VALUE_BYTES]).is_ok());
         let refused = Value::new(&[0; MAX_VALUE_BYTES + 1]).unwrap_err();

@@ -1,4 +1,4 @@
-//! The client of all locks, with its background tasks.
+//! The client of all locks, with its background tasks: their start, and the end of the client.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -23,12 +23,14 @@ pub(crate) struct Client {
     pub(crate) leases: Arc<Leases>,
     pub(crate) waiters: Arc<Waiters>,
     pub(super) read_leases: CoalescedReadLeases,
+    /// The watchdog, the expiry and the stall watchdog, in this order.
     tasks: [AbortHandle; 3],
-    /// The task that ends with the runtime; unset for a simulated client, whose process is killed as a whole.
+    /// The task that holds the [`Lifeline`]. Unset for a simulated client, whose process is killed as a whole.
     lifeline: OnceLock<AbortHandle>,
 }
 
-/// Closes the client when it is dropped, which happens at the end of the runtime.
+/// The content of a task that never ends by itself. The end of the runtime drops the task, and the drop of this value
+/// closes the client.
 struct Lifeline {
     leases: Weak<Leases>,
 }
@@ -58,7 +60,7 @@ impl Client {
         })
     }
 
-    /// Closes the client with its runtime, or at once if the runtime has ended already.
+    /// Has the client close when its runtime ends, or at once if the runtime has ended already.
     pub(crate) fn end_with_runtime(&self) {
         let lifeline = Lifeline { leases: Arc::downgrade(&self.leases) };
         let task = async move {
@@ -68,7 +70,7 @@ impl Client {
         drop(self.lifeline.set(self.context.spawner.spawn(task.boxed())));
     }
 
-    /// Ends every lease, and refuses new calls.
+    /// Refuses new calls, and ends every lease.
     pub(crate) fn close(&self) {
         close(&self.leases, ClosedReason::ShutDown);
     }
@@ -89,7 +91,8 @@ fn close(leases: &Leases, reason: ClosedReason) {
 impl Drop for Client {
     fn drop(&mut self) {
         if self.context.home().is_left() {
-            // The nodes and the tasks of the original process would be closed by the drop of the last reference.
+            // In a forked process, the drop of the last reference would close the nodes and the tasks of the original
+            // process.
             std::mem::forget((
                 Arc::clone(&self.context),
                 Arc::clone(&self.leases),

@@ -1,4 +1,4 @@
-//! Read leases that tasks of one client share.
+//! Read leases that tasks of one client share. Lock requests without an owner look up, join and record these leases.
 
 use std::{
     collections::HashMap,
@@ -28,18 +28,18 @@ struct LeaseTable {
     sweep_at: usize,
 }
 
-/// A read lease that tasks of one client share: the tasks that arrive during the acquisition, or within the same time
-/// after it.
+/// A read lease that tasks of one client share. Tasks that arrive before the grant can join the lease. After the grant,
+/// tasks that arrive within a further time can join, too: within the time that the won attempt took.
 #[derive(Debug, Default)]
 pub(super) struct CoalescedReadLease {
-    /// The entrance of a task that acquires or joins the lease.
+    /// The entrance of the tasks that acquire or join the lease.
     pub(super) entrance: Entrance,
     lease: Mutex<Weak<ActiveLease>>,
 }
 
 impl CoalescedReadLeases {
-    /// Returns the lease that tasks share for a request. Only requests that read all of their resources, with the ttl of
-    /// the quorum and renewals without an end, share a lease.
+    /// Returns the lease that tasks share for a request; `None` if the request does not share. Only requests that read
+    /// all of their resources, with the ttl of the quorum and renewals without an end, share a lease.
     pub(super) fn get(&self, ttl: Duration, checked: &CheckedRequest) -> Option<Arc<CoalescedReadLease>> {
         let CheckedLock { attempt, hold_at_most, is_renewed, .. } = checked.settings;
         let is_usual = attempt.ttl == ttl && is_renewed && hold_at_most.is_none();
@@ -56,8 +56,9 @@ impl CoalescedReadLeases {
 }
 
 impl CoalescedReadLease {
-    /// Adds a hold to the lease, for a task that arrived at `arrived`. Returns `None` if the lease could not be joined
-    /// at that time, or if less than half of its ttl is left. The caller has to give the hold back.
+    /// Adds a hold to the lease, for a task that arrived at `arrived`. The caller has to give the hold back. Returns
+    /// `None` if the lease could not be joined at that time, or if the rest of its validity is at most half of the
+    /// ttl.
     pub(super) fn join(&self, arrived: Instant, now: Instant) -> Option<Arc<ActiveLease>> {
         let lease = lock(&self.lease).upgrade()?;
         let is_long_enough = lease.remaining(now) > lease.ttl() / 2;

@@ -1,4 +1,5 @@
-//! The entrance to a lease that several tasks of one client lock.
+//! The entrance to a lease that several tasks of one client lock: a lease of an [`Owner`](super::Owner), or a shared
+//! read lease.
 
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -12,15 +13,15 @@ pub(super) struct Entrance(Mutex<()>);
 pub(super) type Entered<'a> = MutexGuard<'a, ()>;
 
 impl Entrance {
-    /// Waits for the tasks ahead, and returns `None` if the deadline is earlier.
+    /// Waits until the tasks ahead have left. Returns `None` if the deadline is earlier.
     ///
     /// # Errors
     ///
-    /// [`Error::Closed`] if the client is closed meanwhile.
+    /// [`Error::Closed`] if the client is closed during the wait.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the place.
+    /// Dropping the future gives up the place among the waiting tasks.
     pub(super) async fn enter_before(
         &self,
         context: &ClientContext,
@@ -34,7 +35,7 @@ impl Entrance {
         }
     }
 
-    /// Waits for the tasks ahead without a deadline.
+    /// Waits until the tasks ahead have left, without a deadline.
     pub(super) async fn enter(&self) -> Entered<'_> {
         self.0.lock().await
     }

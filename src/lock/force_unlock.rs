@@ -1,4 +1,4 @@
-//! The force-unlock of a resource.
+//! The force-unlock of a resource, for `admin::force_unlock`.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,22 @@ use crate::{
     values::{LeaseId, NodeReplies},
 };
 
-/// Unlocks the resource for any holder, and waits until every node has answered or timed out.
+/// Deletes the lock of any holder on every node, and waits until every node has answered or timed out.
 ///
-/// A node that lost the key, or is unreachable now, would accept the holder's next renewal. Therefore every lease id that
-/// a node names is also unlocked by id, at every node and until delivered, which leaves a tombstone at every node. Readers
-/// are never unlocked as a whole, because later readers have the same key.
+/// A node that lost the key, or is unreachable now, would accept the holder's next renewal. Therefore this function
+/// also unlocks every lease id that a node names. These unlocks are for every node, are sent until they are delivered,
+/// and leave a tombstone. Readers are unlocked by their own lease ids, never by the common lease id of all readers,
+/// because later readers have the same common id.
 pub(crate) async fn force_unlock(
     context: &ClientContext,
     checked: &CheckedRequest,
 ) -> Result<NodeReplies, Error> {
     let deadline = context.now() + checked.settings.attempt.node_timeout;
-    let asked = send_inspect_with_readers(context, &checked.resource, deadline);
+    let inspecting = send_inspect_with_readers(context, &checked.resource, deadline);
     let resources = checked.resources.clone();
     let force = Request::one(Operation::ForceUnlock(ForceUnlock { resources }), deadline);
     let replies = context.nodes.iter().map(|node| node.call(force.clone())).enumerate().collect();
-    for (lease_id, is_reader) in named_leases(collect(context, asked, deadline).await) {
+    for (lease_id, is_reader) in named_leases(collect(context, inspecting, deadline).await) {
         let resources = checked.resources.clone();
         let resources = if is_reader { resources.shared() } else { resources.exclusive() };
         let unlock =
@@ -46,7 +47,7 @@ pub(crate) async fn force_unlock(
     Err(NoQuorum::new(Goal::ForceUnlock(checked.resource.clone()), replies).into())
 }
 
-/// Returns the lease ids that the nodes name as holders, and whether each belongs to a reader.
+/// Returns the lease ids of the holders that the nodes name, and whether each is the lease id of a reader.
 fn named_leases(answers: Vec<Answer>) -> BTreeSet<(LeaseId, bool)> {
     let lease_ids = |answer| {
         let Answer::Inspected(inspection) = answer else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The guards of leases.
+//! The guards of exclusive and of shared leases: unlock, downgrade and drop.
 
 use std::{fmt, ops::Deref, sync::Arc};
 
@@ -21,32 +21,33 @@ use crate::{
     values::{NodeReplies, NodeReply, Refusal},
 };
 
-/// The guard of an exclusive lease on a resource or a group. The guard derefs to [`Lease`], which has the methods of the
-/// lease. The lease is held for as long as it is valid and this guard lives.
+/// The guard of an exclusive lease on a resource or a group. The guard derefs to [`Lease`], which has the methods of
+/// the lease. The resource is held for as long as the lease is valid and this guard lives.
 ///
-/// The drop unlocks without waiting: it submits the unlock to the client's connections, and renewal stops at once. The
-/// drop needs no runtime context, and works in a panic or a cancelled future. If the drop cannot send the unlock (the
-/// process is killed, the runtime of the client has ended, the guard is leaked), the ttl ends the lease.
-/// [`unlock`](Self::unlock) unlocks too, and returns the replies of the nodes. In a forked copy of the process, the guard
-/// holds nothing: its lease is not valid, and its drop does not unlock the lease of the original process.
+/// The drop of the guard unlocks without waiting: the drop submits the unlock to the client's connections, and renewal
+/// stops at once. The drop needs no runtime context, and works in a panic or a cancelled future. If the unlock cannot
+/// be sent (the process is killed, the runtime of the client has ended, the guard is leaked), the lease ends with its
+/// ttl. [`unlock`](Self::unlock) also unlocks, and returns the replies of the nodes. In a forked copy of the process,
+/// the guard holds nothing: its lease is not valid, and its drop does not unlock the lease of the original process.
 ///
-/// A guard is a statement about time, not a barrier: a process that is paused between a check of the guard and its next
-/// write may write after the end of the lease. Give the [`fencing_token`](Lease::fencing_token) to the store that the
-/// lock protects, and let the store refuse late writers, as [`Fence`](crate::Fence) does.
+/// A guard does not stop a late write: a process that is paused between a check of the guard and its next write may
+/// write after the end of the lease. Give the [`fencing_token`](Lease::fencing_token) to the store that the lock
+/// protects, and let the store refuse late writers, as [`Fence`](crate::Fence) does.
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct LockGuard {
     lease: Lease,
-    /// Whether [`unlock`](Self::unlock) has given back the hold of this guard, or the hold belongs to another lease.
+    /// Whether the drop has no hold to give back, because [`unlock`](Self::unlock) or [`downgrade`](Self::downgrade)
+    /// gave the hold back.
     is_given_back: bool,
-    /// The entry by which the owner of the guard re-enters the lease.
+    /// The entry by which the owner of the lease re-enters; `None` for a lease without an owner.
     own_lease: Option<Arc<OwnLease>>,
 }
 
-/// The guard of a shared lease, which is held together with other readers for as long as it is valid and this guard
-/// lives. The guard derefs to [`Lease`], which has the methods of the lease.
+/// The guard of a shared lease. The guard derefs to [`Lease`], which has the methods of the lease. The resource is
+/// held, together with other readers, for as long as the lease is valid and this guard lives.
 ///
-/// The drop unlocks, as the drop of a [`LockGuard`] does. A reader that wants to write has to unlock first, because two
-/// readers that upgrade would wait for each other.
+/// The drop unlocks, as the drop of a [`LockGuard`] does. A reader that wants to write has to unlock first. There is no
+/// upgrade, because two readers that upgrade would wait for each other.
 ///
 /// ```compile_fail,E0599
 /// # async fn downgrade(guard: redquorum::ReadGuard) {
@@ -57,32 +58,33 @@ pub struct LockGuard {
 pub struct ReadGuard(LockGuard);
 
 impl LockGuard {
-    /// The guard of a hold of a lease.
+    /// Returns the guard of one hold of a lease. The caller has added the hold to the lease.
     pub(crate) fn new(client: Arc<Client>, active: Arc<ActiveLease>) -> Self {
         Self { lease: Lease { client, active }, is_given_back: false, own_lease: None }
     }
 
-    /// Unlocks, and waits up to a node timeout for a quorum to confirm. `Ok` means that the lease was valid until
-    /// the call.
+    /// Unlocks, and waits for the confirmation of a quorum for at most a node timeout. `Ok` means that the lease was
+    /// valid until the call.
     ///
     /// The replies show the nodes that have confirmed until now, and
-    /// [`NodeReplies::has_quorum`](crate::error::NodeReplies::has_quorum) whether these nodes are a quorum. Too few
-    /// confirmations are no error, because the work was protected. The unlock continues in the background until the
-    /// last key of the lease has expired, except on a node that refuses it for good (a key of another type, a missing
-    /// permission).
+    /// [`NodeReplies::has_quorum`](crate::error::NodeReplies::has_quorum) returns whether these nodes are a quorum.
+    /// Too few confirmations are no error, because the lease protected the work until the call. The unlock continues
+    /// in the background until the last key of the lease has expired, except on a node that refuses the unlock for
+    /// good (a key of another type, a missing permission).
     ///
-    /// If the lease has other guards (a re-entry of an [`Owner`](crate::Owner), or tasks that share a lease to read),
-    /// only this guard is given back, and the resource stays locked. The replies are then the last replies of the nodes
-    /// about the lease, without an unlock.
+    /// If the lease has other guards (a re-entry of an [`Owner`](crate::Owner), or tasks that share a read lease), only
+    /// this guard is given back, and the resource stays locked. Nothing is unlocked then, and the replies are the last
+    /// replies of the nodes about the lease.
     ///
     /// # Errors
     ///
-    /// Only [`Error::LeaseLost`], if the lease had ended before: another client may have held the resource meanwhile.
+    /// Only [`Error::LeaseLost`], if the lease had ended before the call. In that case, another client may have held
+    /// the resource before the call.
     ///
     /// # Cancel safety
     ///
-    /// The unlock is submitted to all nodes before the first `await`. If the future is dropped before its first poll, the
-    /// drop of the guard unlocks.
+    /// The unlock is submitted to all nodes before the first `await`. If the future is dropped before its first poll,
+    /// the drop of the guard unlocks.
     pub async fn unlock(mut self) -> Result<NodeReplies, Error> {
         self.lease.ensure_home()?;
         self.is_given_back = true;
@@ -90,23 +92,26 @@ impl LockGuard {
         self.lease.in_process(async { Ok(unlock::unlock(&client.leases, active).await?) }).await
     }
 
-    /// Turns the exclusive lease into a shared lease. Other clients may read from then on, and no writer comes between,
-    /// so this client reads its own writes. The exclusive lease ends at the call, and the shared lease has a token of its
-    /// own.
+    /// Exchanges the exclusive lease for a shared lease. No writer can hold the resource between the two leases, so
+    /// this client reads its own writes. From the shared lease on, other clients may read, too. The exclusive lease
+    /// ends at the call, and the shared lease has a token of its own.
     ///
-    /// The call takes one round trip to a quorum, within the validity of the exclusive lease.
+    /// The call takes one round trip to a quorum, and must succeed within the validity of the exclusive lease.
     ///
     /// # Errors
     ///
-    /// After any error, this guard does not hold the resource any more. [`Error::Config`] (`HeldMoreThanOnce`) if the
-    /// lease has several guards, of which only this guard is given back. [`Error::LeaseLost`] if the lease had ended
-    /// before. [`Error::NoQuorum`] if no quorum answered in time.
+    /// After any error, this guard holds nothing.
+    ///
+    /// * [`Error::Config`] (`HeldMoreThanOnce`) if the lease has several guards. The other guards still hold the
+    ///   resource.
+    /// * [`Error::LeaseLost`] if the lease had ended before the exchange.
+    /// * [`Error::NoQuorum`] if no quorum answered in time.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future unlocks, before and after its first poll. If the future was woken and is not polled for the
-    /// quorum's attempt timeout, the resource is unlocked, and the future returns [`Error::LeaseLost`] (`Unlocked`) when it
-    /// is polled again.
+    /// Dropping the future unlocks, before and after its first poll. If the future was woken, and is then not polled
+    /// for the quorum's attempt timeout, the resource is unlocked. The next poll of the future returns
+    /// [`Error::LeaseLost`] (`Unlocked`).
     pub async fn downgrade(self) -> Result<ReadGuard, Error> {
         let lease = self.lease.lease();
         lease.in_process(self.downgrade_in_process()).await
@@ -121,7 +126,7 @@ impl LockGuard {
         read.unwrap_or_else(|| Err(lease.lost(LossReason::Unlocked).into()))
     }
 
-    /// Exchanges the exclusive lease for a shared lease.
+    /// Exchanges the exclusive lease for a shared lease, on behalf of [`downgrade`](Self::downgrade).
     async fn exchange(mut self) -> Result<ReadGuard, Error> {
         let (client, lease) = (Arc::clone(&self.lease.client), Arc::clone(&self.lease.active));
         let context = &*client.context;
@@ -140,7 +145,8 @@ impl LockGuard {
         let checked = read_request(context, &lease)?;
         self.is_given_back = true;
         let transferred = client.leases.transfer(&lease)?;
-        // Every node replaces the key in one step, and a quorum has done so before the end of the write lease.
+        // Each node replaces the key in one step. The attempt is won only if a quorum did so before the end of the
+        // write lease.
         let outcome =
             attempt_to_downgrade(context, &checked, &lease.terms.lease_id, lease.valid_until()).await;
         let read = match outcome {
@@ -163,14 +169,14 @@ impl LockGuard {
         }))
     }
 
-    /// Runs a closure under the lease, and unlocks. A closure that panics drops the guard, which unlocks.
+    /// Runs a closure while the lease is valid, and unlocks. If the closure panics, the drop of the guard unlocks.
     pub(crate) async fn run<T>(self, work: impl AsyncFnOnce(&Self) -> T) -> Result<T, Error> {
         let value = self.while_valid(work(&self)).await?;
         self.unlock().await?;
         Ok(value)
     }
 
-    /// Returns the guard of a lease that its owner can re-enter.
+    /// Records the lease in the entry of its owner, for later calls to re-enter. Returns the same guard.
     pub(super) fn of_owner(mut self, own_lease: Arc<OwnLease>) -> Self {
         own_lease.record(&self.lease.active);
         self.own_lease = Some(own_lease);
@@ -231,12 +237,12 @@ impl ReadGuard {
 
     /// Unlocks, as [`LockGuard::unlock`] does.
     ///
-    /// If other tasks of the client share the lease, only this guard is given back, and the lease continues. The replies
-    /// are then the last replies of the nodes about the lease, without an unlock.
+    /// If other tasks of the client share the lease, only this guard is given back, and the lease continues. Nothing is
+    /// unlocked then, and the replies are the last replies of the nodes about the lease.
     ///
     /// # Errors
     ///
-    /// Only [`Error::LeaseLost`], if the lease had ended before.
+    /// Only [`Error::LeaseLost`], if the lease had ended before the call.
     ///
     /// # Cancel safety
     ///
@@ -260,8 +266,8 @@ impl fmt::Debug for ReadGuard {
     }
 }
 
-/// Returns the request for the read lease that follows a write lease: with the same settings, and the rest of
-/// `hold_at_most`.
+/// Returns the request for the read lease that follows a write lease: the same ttl, node timeout and renewal, and the
+/// rest of `hold_at_most`.
 fn read_request(context: &ClientContext, lease: &ActiveLease) -> Result<CheckedRequest, Error> {
     let mut options = LockOptions::new().ttl(lease.ttl()).node_timeout(lease.terms.node_timeout);
     options.hold_at_most = lease.hold_left(context.now());

@@ -1,4 +1,5 @@
-//! The inspection of a resource: its holder and waiters, by the answers of the nodes.
+//! The inspection of a resource: its holder and waiters, by the answers of the nodes. `Quorum::inspect` uses the
+//! query, and `quorum/` also builds inspections from other queries.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -18,14 +19,14 @@ use crate::{
 /// The state of a resource by the answers of a quorum, with the answer of each node, from
 /// [`Quorum::inspect`](crate::Quorum::inspect).
 ///
-/// The state was true when the nodes answered, and may be out of date on return.
+/// The inspection was true when the nodes answered, and may be out of date on return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     nodes: Vec<NodeInspection>,
     needed: usize,
 }
 
-/// The state of a resource by the answers of a quorum.
+/// The state of a resource, from [`Inspection::state`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockState {
@@ -33,11 +34,11 @@ pub enum LockState {
     Held,
     /// Readers, which share the resource at a quorum.
     Shared,
-    /// No lease with a quorum, even if all nodes that did not answer, or may have lost votes, had the same lease. Single
-    /// nodes may nevertheless have leases, of attempts under way.
+    /// No lease with a quorum. No lease would have a quorum even with all nodes that did not answer or may have lost
+    /// votes. Single nodes may have leases nevertheless, of attempts in progress.
     Free,
-    /// Unknown, because a lease may have a quorum with the nodes that did not answer or are in quarantine. Do not treat
-    /// the resource as free.
+    /// Unknown, because a lease may have a quorum together with the nodes that did not answer or are in quarantine. A
+    /// program must not treat the resource as free.
     Unclear,
 }
 
@@ -49,7 +50,7 @@ impl Inspection {
     /// Returns the state by the answers of a quorum.
     #[must_use]
     pub fn state(&self) -> LockState {
-        let silent = self.nodes().filter(|node| node.may_be_held()).count();
+        let unknown = self.nodes().filter(|node| node.may_be_held()).count();
         let most = self.nodes().map(|node| self.supporters(node).count()).max().unwrap_or(0);
         if most >= self.needed {
             if self.holder().is_some_and(LeaseId::is_of_readers) {
@@ -57,35 +58,36 @@ impl Inspection {
             } else {
                 LockState::Held
             }
-        } else if most + silent >= self.needed {
+        } else if most + unknown >= self.needed {
             LockState::Unclear
         } else {
             LockState::Free
         }
     }
 
-    /// Returns the id of the lease that a quorum names, which the holder has as [`Lease::id`](crate::Lease::id). For
-    /// readers, [`LeaseId::is_of_readers`] of the id is true. For a key of another program, the result is `None`, too.
+    /// Returns the id of the lease that a quorum names: the [`Lease::id`](crate::Lease::id) at the holder. Readers
+    /// have a common id, for which [`LeaseId::is_of_readers`] is true. `None` if no lease is named, or for a key of
+    /// another program.
     #[must_use]
     pub fn holder(&self) -> Option<&LeaseId> {
         self.named()?.id()
     }
 
-    /// Returns the number of guards of the holder, or of readers: the largest number that a quorum has at least, and 0 if
-    /// no lease is named.
+    /// Returns the number of guards of the holder, or the number of readers: the largest number that each node of a
+    /// quorum reaches. Returns 0 if no quorum names a lease.
     #[must_use]
     pub fn holds(&self) -> u32 {
         self.agreed(NodeInspection::holds).unwrap_or(0)
     }
 
-    /// Returns the time for which a quorum keeps the lease without a renewal; `None` if no lease is named.
+    /// Returns the time for which a quorum keeps the lease without a renewal; `None` if no quorum names a lease.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.agreed(|node| node.remaining().unwrap_or(Duration::MAX))
     }
 
-    /// Returns the fencing counter that a quorum has reached: the token of the last lease, or more after failed attempts.
-    /// `None` if too few nodes have a counter (any more).
+    /// Returns the largest fencing counter that each node of a quorum has reached: the token of the last lease, or
+    /// more after failed attempts. `None` if too few nodes have a counter.
     #[must_use]
     pub fn counter(&self) -> Option<u64> {
         let mut counters: Vec<u64> = self.nodes().filter_map(NodeInspection::counter).collect();
@@ -108,7 +110,7 @@ impl Inspection {
         self.longest_queue().map_or(0, NodeInspection::waiters)
     }
 
-    /// Returns the first waiter of that node.
+    /// Returns the first waiter at the node with the longest wait queue.
     #[must_use]
     pub fn first_waiter(&self) -> Option<&LeaseId> {
         self.longest_queue()?.first_waiter()
@@ -118,7 +120,8 @@ impl Inspection {
         self.nodes().max_by_key(|node| node.waiters())
     }
 
-    /// Returns the number of nodes that agree with the quorum: on the lease, or on a free resource if no lease is named.
+    /// Returns the number of nodes that agree with the quorum: on the lease, or on a free resource if no quorum names
+    /// a lease.
     #[must_use]
     pub fn agreeing(&self) -> usize {
         self.nodes().filter(|node| node.holder().is_ok()).count() - self.differing().count()
@@ -145,19 +148,20 @@ impl Inspection {
         self.nodes.iter()
     }
 
-    /// Returns the value that a quorum has at least: the q-th largest of the nodes that name the holder.
+    /// Returns the largest value that each node of a quorum reaches: the q-th largest of the nodes that name the
+    /// holder.
     fn agreed<T: Ord>(&self, of: impl Fn(&NodeInspection) -> T) -> Option<T> {
         let mut values: Vec<T> = self.supporters(self.named()?).map(of).collect();
         values.sort_unstable_by(|one, other| other.cmp(one));
         values.into_iter().nth(self.needed - 1)
     }
 
-    /// Returns one of the nodes that make a quorum for a lease.
+    /// Returns the first node of the quorum that names a lease, if any.
     fn named(&self) -> Option<&NodeInspection> {
         self.nodes().find(|node| self.supporters(node).count() >= self.needed)
     }
 
-    /// Returns the nodes with the same lease as this node; none if this node has no lease.
+    /// Returns the nodes with the same lease as `one`; no nodes if `one` has no lease.
     fn supporters<'a>(&'a self, one: &'a NodeInspection) -> impl Iterator<Item = &'a NodeInspection> {
         self.nodes().filter(move |other| one.is_held() && other.is_held() && one.id() == other.id())
     }
@@ -185,7 +189,7 @@ pub(crate) async fn inspect(context: &ClientContext, checked: &CheckedRequest) -
     Ok(Inspection { nodes: by_node(context, start, answers), needed })
 }
 
-/// Returns the inspections by the answers to a request that was sent at `start`.
+/// Returns the inspection of each node, by the answers to a request that was sent at `start`.
 pub(crate) fn by_node(
     context: &ClientContext,
     start: Instant,
@@ -198,7 +202,8 @@ pub(crate) fn by_node(
     nodes.collect()
 }
 
-/// Returns the reply of a node to an inspection. In quarantine, the node would refuse a lock.
+/// Returns the reply of a node to an inspection, for the error without a quorum. The reply of a node in quarantine is a
+/// refusal, because the node would refuse a lock.
 fn reply(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Inspected(InspectAnswer { abstention: Some(abstention), .. }) => {

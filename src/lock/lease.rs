@@ -1,4 +1,4 @@
-//! The public handle of a lease.
+//! The public handle of a lease, to which all guards deref: its terms, its loss, and renewals on request.
 
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -16,11 +16,12 @@ use crate::{
 
 /// The handle of a lease. All guards deref to `Lease`, so its methods are methods of every guard.
 ///
-/// A `Lease` that [`lease`](Self::lease) returns does not keep the lease: after the drop of the guard, the resource is
-/// unlocked although the handle lives. If an [`Owner`](crate::Owner) has several guards of one lease, the drop of the
-/// last guard unlocks.
+/// A `Lease` that [`lease`](Self::lease) returns does not keep the resource locked: the drop of the guard unlocks
+/// although the handle lives. If an [`Owner`](crate::Owner) has several guards of one lease, the drop of the last
+/// guard unlocks.
 ///
-/// `Lease` is not `Clone`, because `guard.clone()` would compile by the deref, and keep nothing.
+/// `Lease` is not `Clone`. Otherwise `guard.clone()` would compile by the deref, and return a handle that does not keep
+/// the resource locked.
 ///
 /// ```compile_fail,E0599
 /// # async fn clone(guard: redquorum::LockGuard) {
@@ -34,14 +35,14 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Returns a handle of the same lease, for another task. The handle does not keep the lease.
+    /// Returns a handle of the same lease, for another task. The handle does not keep the resource locked.
     #[must_use]
     pub fn lease(&self) -> Self {
         Self { client: Arc::clone(&self.client), active: Arc::clone(&self.active) }
     }
 
-    /// Returns the token by which a store refuses late writers. The token grows with each lease on the resource, as long
-    /// as the nodes remember their counters. Readers may share a token.
+    /// Returns the token by which a store refuses late writers. The token grows with each lease on the resource, as
+    /// long as the nodes remember their counters. Readers may share a token.
     #[must_use]
     pub fn fencing_token(&self) -> FencingToken {
         self.active.terms.token
@@ -59,14 +60,14 @@ impl Lease {
         &self.active.terms.resources
     }
 
-    /// Returns the lease id, which inspections and errors show.
+    /// Returns the lease id, as inspections and errors show the id.
     #[must_use]
     pub fn id(&self) -> &LeaseId {
         &self.active.terms.lease_id
     }
 
     /// Returns the number of guards: more than 1 after a re-entry of the [`Owner`](crate::Owner), or if tasks of one
-    /// client share a lease to read. Returns 0 in a forked process.
+    /// client share a read lease. Returns 0 in a forked process.
     #[must_use]
     pub fn holds(&self) -> u32 {
         if self.is_forked() { 0 } else { self.active.holds() }
@@ -78,8 +79,8 @@ impl Lease {
         if self.is_forked() { Duration::ZERO } else { self.active.remaining(self.client.context.now()) }
     }
 
-    /// Whether the lease is certainly valid at this instant. Once false, it stays false. A lease is never valid in a
-    /// forked copy of the process that acquired it.
+    /// Whether the lease is certainly valid at this instant. A lease that is not valid never becomes valid again. In a
+    /// forked copy of the process that acquired the lease, the lease is never valid.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.ensure().is_ok()
@@ -95,11 +96,11 @@ impl Lease {
         Ok(self.active.ensure(self.client.context.now())?)
     }
 
-    /// Waits for the end of the lease, and is ready no later than the end of its validity. The future has a timer of its
-    /// own, which depends on no renewal, connection or node.
+    /// Waits for the end of the lease. The future is ready no later than the end of the validity. The future has a
+    /// timer of its own, which depends on no renewal, connection or node.
     ///
-    /// A future makes progress only if it is polled. Code that blocks its thread receives the loss late, and has to call
-    /// [`ensure`](Self::ensure).
+    /// A future makes progress only if it is polled. Code that blocks its thread receives the loss late, and has to
+    /// call [`ensure`](Self::ensure).
     ///
     /// # Cancel safety
     ///
@@ -109,12 +110,12 @@ impl Lease {
         lost.unwrap_or_else(|Forked| self.lost_by_fork())
     }
 
-    /// Waits until the lease is valid for at most `left` without a further renewal. The future is ready at once if that
-    /// is so already, or if the lease has ended. Each renewal postpones that time, so the future is never ready while the
-    /// nodes answer and `left` is well below two thirds of the ttl.
+    /// Waits until the lease is valid for at most `left` without a further renewal. If the lease has ended, or is
+    /// valid for less than `left` already, the future is ready at once. Each renewal postpones the end of the wait.
+    /// Therefore the future is never ready while the nodes answer and `left` is well below two thirds of the ttl.
     ///
-    /// Use this for work that takes time to stop, and must have stopped by the end of the lease. The future is usually
-    /// ready a millisecond or two after that time. In contrast, [`lost`](Self::lost) is never late.
+    /// This wait is for work that takes time to stop, and must have stopped by the end of the lease. The future may be
+    /// ready a millisecond or two late. In contrast, [`lost`](Self::lost) is never late.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -141,12 +142,12 @@ impl Lease {
         let (Ok(()) | Err(Forked)) = context.unless_forked(expiry::within(context, &self.active, left)).await;
     }
 
-    /// Runs a future until the future is done or the lease is lost. `Ok` means that the lease was valid until the end of
-    /// the future.
+    /// Runs a future until the future is done or the lease is lost. `Ok` means that the lease was valid until the end
+    /// of the future.
     ///
-    /// The future is not polled after the end of the lease, also if the thread was blocked at that moment. A future that
-    /// blocks the thread past the end of the lease is not stopped, and its output is dropped. Tasks
-    /// that the future spawned continue, and can call [`ensure`](Self::ensure).
+    /// The future is not polled after the end of the lease, even if the thread was blocked at that moment. A future
+    /// that blocks the thread past the end of the lease is not stopped, but its output is dropped. Tasks that the
+    /// future spawned continue, and can call [`ensure`](Self::ensure).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -163,16 +164,17 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// Only [`Error::LeaseLost`]. The future is dropped at its present `await`.
+    /// Only [`Error::LeaseLost`], after the drop of the work at its present `await`.
     ///
     /// # Cancel safety
     ///
-    /// The drop of the returned future drops the work at its present `await`. The lease continues.
+    /// Dropping the future drops the work at its present `await`. The lease continues.
     pub async fn while_valid<F: Future>(&self, work: F) -> Result<F::Output, Error> {
         unless_lost(self.lost(), || self.ensure(), work).await
     }
 
-    /// Renews the lease now, by the same rule as the watchdog: a quorum, inside the validity.
+    /// Renews the lease now. As for a renewal by the watchdog, a quorum has to renew the lease before its validity
+    /// ends.
     ///
     /// # Errors
     ///
@@ -181,16 +183,17 @@ impl Lease {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the renewals that were sent. Keys may exist for up to one ttl longer than the lease,
-    /// and the unlock deletes these keys.
+    /// Dropping the future does not withdraw the renewals that were sent. Therefore keys may exist for up to one ttl
+    /// longer than the lease. The unlock deletes these keys.
     pub async fn renew(&self) -> Result<(), Error> {
         let renewing = renew_now(&self.client.leases, &self.active, RenewalReason::Time);
         self.in_process(renewing).await.map(drop)
     }
 
     /// Renews the lease, and returns whether a quorum proves, without any clock, that no later lease on the resource
-    /// was granted before this call; for a reader, no later lease of a writer. `false` is no loss: too few nodes can
-    /// exclude a later lease, for instance because failed attempts of other clients raised the counters.
+    /// was granted before this call. For a reader, the proof is that no later lease of a writer was granted. `false`
+    /// is no loss: too few nodes can exclude a later lease, for instance because failed attempts of other clients
+    /// raised the counters.
     ///
     /// In this renewal, each node also reports whether its counter is not above the token of this lease. For a reader,
     /// the node reports whether the resource has had readers there without a break since this lease. A quorum of these
@@ -219,7 +222,7 @@ impl Lease {
         self.active.node_replies(context)
     }
 
-    /// Runs the work of a call on this lease, which is lost in a forked process.
+    /// Runs the work of a call on this lease. In a forked process, returns the loss of the lease instead.
     pub(crate) async fn in_process<T>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send,
@@ -228,7 +231,7 @@ impl Lease {
         done.unwrap_or_else(|Forked| Err(self.lost_by_fork().into()))
     }
 
-    /// Returns an error in a forked process.
+    /// Returns the loss of the lease in a forked process.
     pub(crate) fn ensure_home(&self) -> Result<(), LeaseLost> {
         if self.is_forked() { Err(self.lost_by_fork()) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! The report of a lock call to the observer.
+//! The report of a lock call to the observer. Every lock call of `lock/` and `semaphore/` makes one report.
 
 use crate::{
     client::context::ClientContext,
@@ -7,7 +7,7 @@ use crate::{
     observer::{CallEnd, Mode},
 };
 
-/// A lock call. The drop reports its end to the observer, also if the call is cancelled.
+/// A lock call. The drop of this value reports the end of the call to the observer, even if the call is cancelled.
 #[derive(Debug)]
 pub(crate) struct LockCall<'a> {
     context: &'a ClientContext,
@@ -22,11 +22,10 @@ impl<'a> LockCall<'a> {
         Self { context, mode, begun: context.now(), end: CallEnd::Cancelled }
     }
 
-    /// Records the outcome of the call. `without` is the outcome of a call that returns no guard, because other clients
-    /// have the lock.
-    pub(crate) fn ended(&mut self, outcome: Result<Option<CallEnd>, &Error>, without: CallEnd) {
+    /// Records the outcome of the call. A call that returns neither a guard nor an error ends as `without_guard`.
+    pub(crate) fn ended(&mut self, outcome: Result<Option<CallEnd>, &Error>, without_guard: CallEnd) {
         self.end = match outcome {
-            Ok(end) => end.unwrap_or(without),
+            Ok(end) => end.unwrap_or(without_guard),
             Err(Error::NoQuorum(error)) if error.is_late() => CallEnd::Expired,
             Err(Error::NoQuorum(error)) if error.is_quarantined() => CallEnd::Quarantined,
             Err(Error::NoQuorum(_)) => CallEnd::NoQuorum,

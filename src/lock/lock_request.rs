@@ -1,4 +1,7 @@
 //! A lock request to one quorum: resources, settings and re-entry mode.
+//!
+//! Every lock call on one resource or one group comes here. The request decides whether the call re-enters the lease of
+//! an owner, joins a shared read lease, or acquires a lease of its own. The attempts and the wait are in `acquire/`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -42,11 +45,12 @@ pub(crate) struct LockRequest {
     pub(crate) resources: Result<Resources, ConfigError>,
     pub(crate) settings: LockOptions,
     pub(crate) reentry: ReentryMode,
-    /// Whether this request is a part of a call that the stall watchdog already watches for these resources.
+    /// Whether this request is a part of a larger call that the stall watchdog watches for these resources. The request
+    /// then has no entry of its own at the stall watchdog.
     pub(super) is_part_of_call: bool,
 }
 
-/// The owner whose lease a lock request re-enters.
+/// The choice of the owner whose lease a lock request re-enters.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum ReentryMode {
     /// The owner of the innermost scope of the task, if any.
@@ -59,7 +63,7 @@ pub(crate) enum ReentryMode {
 }
 
 impl ReentryMode {
-    /// Whether both re-enter the leases of the same owner.
+    /// Whether both modes choose the same owner, or both choose no owner.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::OfScope, Self::OfScope) | (Self::Never, Self::Never) => true,
@@ -69,7 +73,7 @@ impl ReentryMode {
     }
 }
 
-/// The guard of a lock call, and the outcome of the call: acquired, re-entered or joined.
+/// The guard that a lock call returns, and the outcome of the call for the observer: acquired, re-entered or joined.
 #[derive(Debug)]
 pub(crate) struct CallGuard {
     pub(crate) guard: LockGuard,
@@ -77,7 +81,7 @@ pub(crate) struct CallGuard {
 }
 
 impl CallGuard {
-    /// Returns the same guard, of a lease that its owner can re-enter.
+    /// Records the lease in the entry of its owner, for later calls to re-enter. Returns the same guard.
     fn of_owner(self, own: &Arc<OwnLease>) -> Self {
         Self { guard: self.guard.of_owner(Arc::clone(own)), ..self }
     }
@@ -94,8 +98,9 @@ impl LockRequest {
         Self { is_part_of_call: true, ..self }
     }
 
-    /// Runs a call that holds leases while it waits: the stall watchdog of the client watches the call for the resources
-    /// of this request. If the call was rolled back because its future was not polled, the work starts again.
+    /// Runs a call that holds leases while it waits for further leases. The stall watchdog of the client watches the
+    /// call for the resources of this request. If the stall watchdog rolled the call back, because its future was not
+    /// polled, the work starts again.
     pub(crate) async fn watch<T: Send + 'static>(
         &self,
         work: impl Fn() -> BoxFuture<'static, Result<T, Error>>,
@@ -108,7 +113,7 @@ impl LockRequest {
         &self.client.context
     }
 
-    /// Locks, and waits without a limit while other clients hold one of the resources.
+    /// Locks, and waits without a limit while any of the resources is held.
     pub(crate) async fn lock(&self) -> Result<LockGuard, Error> {
         // Without a deadline, a call ends with a guard or an error, so the loop ends in its first round.
         loop {
@@ -118,7 +123,7 @@ impl LockRequest {
         }
     }
 
-    /// Locks, and waits for at most `wait`. Returns `None` if other clients held one of the resources for that time.
+    /// Locks, and waits for at most `wait`. Returns `None` if the resources cannot be acquired in that time.
     pub(crate) async fn lock_for(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
         self.lock_until(Some(wait)).await
     }
@@ -144,8 +149,8 @@ impl LockRequest {
         locked
     }
 
-    /// Locks as a part of a larger call, which has other waits as well. The larger call reports to the observer and
-    /// has an entry at the stall watchdog, so this method does neither. Without a wake, this method polls rarely.
+    /// Locks as a part of a larger call, which has other waits as well. Only the larger call reports to the observer
+    /// and has an entry at the stall watchdog. Fallback polls have the longest poll interval from the start.
     ///
     /// # Cancel safety
     ///
@@ -160,7 +165,7 @@ impl LockRequest {
         }
     }
 
-    /// Makes one attempt, and returns `None` if other clients hold one of the resources.
+    /// Makes one attempt, and returns `None` if any of the resources is held or has waiters.
     pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, Error> {
         self.context().in_process(self.try_lock_in_process()).await
     }
@@ -180,8 +185,8 @@ impl LockRequest {
         locked
     }
 
-    /// Runs the work to its end. If the stall watchdog rolled the work back, because the future was not polled, the
-    /// work starts again.
+    /// Runs the work of a call to its end, as the owner of the call. If the stall watchdog rolled the work back,
+    /// because the future was not polled, the work starts again.
     async fn until_done<T: Send + 'static>(
         &self,
         checked: &CheckedRequest,
@@ -196,6 +201,8 @@ impl LockRequest {
         watch_call(&self.client.waiters, &checked.resources, work).await
     }
 
+    /// Locks as a call of an owner, which re-enters its lease, if any. Without an owner, the call joins or acquires a
+    /// shared read lease, if the request permits that.
     async fn lock_as(
         &self,
         owner: Option<Owner>,
@@ -234,6 +241,7 @@ impl LockRequest {
         Ok(locked.map(|locked| locked.of_owner(&own)))
     }
 
+    /// Does the same as [`lock_as`](Self::lock_as), but with at most one attempt.
     async fn try_lock_as(
         &self,
         owner: Option<Owner>,
@@ -246,8 +254,8 @@ impl LockRequest {
             };
         };
         let own = owner.lease_on(self.context(), &checked.resources);
-        // If a task of the owner has entered and does not leave within a node timeout, it waits for another client.
-        // This attempt then counts as refused.
+        // If another task of the owner does not leave the entrance within a node timeout, that task waits for another
+        // client. This call then counts as refused.
         let deadline = self.context().now() + checked.settings.attempt.node_timeout;
         let Some(_entered) = own.entrance.enter_before(self.context(), Some(deadline)).await? else {
             return own.outage.at_deadline(self.context(), &checked.resource).map(|()| None);
@@ -261,8 +269,8 @@ impl LockRequest {
         Ok(locked.map(|locked| locked.of_owner(&own)))
     }
 
-    /// Re-enters the lease of an owner, if any, by a renewal that sends the new number of holds to a quorum. Nodes keep no
-    /// number of holds of readers, so a re-entry of a reader sends no request.
+    /// Re-enters the lease of an owner, if any, by a renewal that sends the new number of holds to a quorum. Nodes
+    /// keep no number of holds of readers, so a re-entry of a reader sends no request.
     ///
     /// # Errors
     ///
@@ -270,14 +278,14 @@ impl LockRequest {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives the hold back.
+    /// Dropping the future gives the new hold back.
     async fn reenter(
         &self,
         own: &Arc<OwnLease>,
         checked: &CheckedRequest,
     ) -> Result<Option<CallGuard>, Error> {
         let Some(lease) = own.join(&checked.resources, self.context().now())? else { return Ok(None) };
-        // From here on, a drop of the guard gives the hold back.
+        // From here on, the drop of the guard gives the hold back.
         let guard = LockGuard::new(Arc::clone(&self.client), Arc::clone(&lease)).of_owner(Arc::clone(own));
         if lease.counts_holds() {
             renew_now(&self.client.leases, &lease, RenewalReason::Holds).await?;
@@ -290,7 +298,7 @@ impl LockRequest {
         self.client.read_leases.get(self.context().settings.ttl, checked)
     }
 
-    /// Joins the shared read lease, or acquires a new one for all tasks that wait.
+    /// Joins the shared read lease. If that is not possible, acquires a new read lease, which the tasks behind join.
     ///
     /// # Cancel safety
     ///
@@ -303,7 +311,8 @@ impl LockRequest {
         deadline: Option<Instant>,
     ) -> Result<Option<CallGuard>, Error> {
         let context = self.context();
-        // The next task continues in the place of this task in the queue.
+        // The place keeps the local queue and its queue entry. If the task ahead gives up, this task continues with
+        // that entry.
         let place = self.client.waiters.enter(&checked.resources);
         let entering = coalesced.entrance.enter_before(context, deadline);
         let wait = checked.settings.quorum_wait(start);
@@ -318,7 +327,7 @@ impl LockRequest {
         Ok(locked.inspect(|locked| coalesced.record(locked.guard.active_lease())))
     }
 
-    /// Joins the shared read lease, or makes one attempt.
+    /// Joins the shared read lease. If that is not possible, makes one attempt.
     ///
     /// # Cancel safety
     ///
@@ -335,12 +344,13 @@ impl LockRequest {
         Ok(locked.inspect(|locked| coalesced.record(locked.guard.active_lease())))
     }
 
+    /// Joins the shared read lease for a call that arrived at `arrived`; `None` if that is not possible.
     fn join(&self, coalesced: &CoalescedReadLease, arrived: Instant) -> Option<CallGuard> {
         let lease = coalesced.join(arrived, self.context().now())?;
         Some(CallGuard { guard: LockGuard::new(Arc::clone(&self.client), lease), end: CallEnd::Joined })
     }
 
-    /// Returns the checked request, ready to be sent.
+    /// Returns the checked request of a call that locks. A read-only client is an error.
     pub(crate) fn checked(&self) -> Result<CheckedRequest, Error> {
         if self.context().settings.is_read_only() {
             return Err(ConfigError::ReadOnly.into());
@@ -348,7 +358,7 @@ impl LockRequest {
         self.checked_to_read()
     }
 
-    /// Returns the checked request of a client that may be read-only.
+    /// Returns the checked request of a query, which a read-only client may send, too.
     pub(crate) fn checked_to_read(&self) -> Result<CheckedRequest, Error> {
         self.context().ensure_open()?;
         let resources = self.resources.clone()?;
@@ -356,6 +366,7 @@ impl LockRequest {
         Ok(CheckedRequest::new(resources, settings)?)
     }
 
+    /// Makes the only attempt of a call that does not wait.
     async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<CallGuard>, Error> {
         let outcome = tokio::select! {
             biased;
@@ -363,7 +374,7 @@ impl LockRequest {
             outcome = attempt_once(self.context(), checked, true) => outcome,
         };
         let acquired = outcome.of_only_attempt(self.context(), checked)?;
-        Ok(acquired.map(|acquired| self.locked(acquired)))
+        Ok(acquired.map(|acquired| self.adopt(acquired)))
     }
 
     async fn lock_waiting(
@@ -374,9 +385,10 @@ impl LockRequest {
     ) -> Result<Option<CallGuard>, Error> {
         let last_attempt = LastAttempt::default();
         let acquired = lock_waiting(&self.client.waiters, checked, start, deadline, &last_attempt).await?;
-        Ok(acquired.map(|acquired| self.locked(acquired)))
+        Ok(acquired.map(|acquired| self.adopt(acquired)))
     }
 
+    /// Returns the owner of a call in the present task.
     fn owner(&self) -> Option<Owner> {
         match &self.reentry {
             ReentryMode::OfScope => Owner::current(),
@@ -385,13 +397,14 @@ impl LockRequest {
         }
     }
 
-    fn locked(&self, acquired: Acquired) -> CallGuard {
+    /// Adds a new lease to the leases of the client, and returns its guard.
+    fn adopt(&self, acquired: Acquired) -> CallGuard {
         let guard = LockGuard::new(Arc::clone(&self.client), self.client.leases.adopt(acquired));
         CallGuard { guard, end: CallEnd::Acquired }
     }
 }
 
-/// Records the lease of a call in its span.
+/// Records the lease id and the token in the span of a call.
 fn record_lease(span: &Span, guard: Option<&LockGuard>) {
     if let Some(guard) = guard {
         span.record("id", tracing::field::display(guard.id()));

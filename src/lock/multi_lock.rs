@@ -19,10 +19,10 @@ use crate::{
 
 /// The lock of several resources of one quorum, all or none: one lease, one token.
 ///
-/// One request to each node locks all resources together. Therefore no order is necessary and no deadlock is possible,
-/// but a group waits until all of its resources are free at once: a steady load of locks on single resources of the group
-/// can keep the group waiting without an end. A group has at most 1,000 resources, because each node locks all of them in
-/// one step, in which the node serves no other client.
+/// One request to each node locks all resources together. Therefore no order is necessary and no deadlock is possible.
+/// A group waits until all of its resources are free at once. Therefore a steady load of locks on single resources of
+/// the group can delay the group without an end. A group has at most 1,000 resources, because each node locks all of
+/// them in one step, in which the node serves no other client.
 ///
 /// [`MultiLock::across`] locks resources of several quorums.
 ///
@@ -41,7 +41,7 @@ use crate::{
 #[must_use = "a lock does nothing until it is locked"]
 pub struct MultiLock {
     request: LockRequest,
-    /// The resources in the order of the call, and whether each is shared.
+    /// The resources in the order in which the caller named them, and whether each is shared.
     named: Result<Vec<(Resource, bool)>, ConfigError>,
 }
 
@@ -55,14 +55,14 @@ impl MultiLock {
         Self { request: LockRequest { resources, ..request }, named }
     }
 
-    /// Joins locks of several quorums into one: a lease and a token for each quorum, all or none.
+    /// Returns one lock of several locks, on any number of quorums: a lease and a token for each quorum, all or none.
     ///
     /// The quorums are locked one after the other, in an order that all clients share: by their
-    /// [names](crate::QuorumBuilder::name) and the addresses of their nodes. Thus no groups wait for each other in a
-    /// circle if each quorum has a name of its own and all clients spell the addresses alike. Locks of one client form
-    /// one group of that quorum, and must have the same options and the same owner.
+    /// [names](crate::QuorumBuilder::name) and the addresses of their nodes. If each quorum has a name of its own, and
+    /// all clients spell the addresses alike, no groups wait for each other in a circle. Locks of one client form one
+    /// group of that quorum, and must have the same options and the same owner.
     ///
-    /// An invalid group is an error of its first call.
+    /// If the locks cannot form groups, the first call returns an error.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -83,8 +83,8 @@ impl MultiLock {
         MultiQuorumLock::new(locks.into_iter().map(Into::into))
     }
 
-    /// Adds resources that are only read, and shared with other readers. A group of shared resources alone is shared as a
-    /// whole.
+    /// Adds resources that the group only reads, and shares with other readers. The lease of a group that only reads
+    /// is a shared lease.
     pub fn and_read<R: AsRef<[u8]>>(self, resources: impl IntoIterator<Item = R>) -> Self {
         self.and(resources, true)
     }
@@ -99,7 +99,7 @@ impl MultiLock {
         Self::of_request(self.request, named)
     }
 
-    /// Returns this group with the resources of another group added.
+    /// Returns this group with the resources of another group added to its own.
     pub(super) fn joined(self, other: Self) -> Self {
         let named = self.named.and_then(|mut named| {
             named.extend(other.named?);
@@ -114,15 +114,15 @@ impl MultiLock {
         self
     }
 
-    /// Lets this owner re-enter exactly this group, as [`RedLock::owned_by`] does. A group of which the owner holds only
-    /// some resources is another group, and waits for these resources.
+    /// Sets the owner of the calls of this lock, as [`RedLock::owned_by`] does. The owner re-enters only a lease on
+    /// exactly this group. If the owner holds only some resources of the group, a call waits for these resources.
     pub fn owned_by(mut self, owner: &Owner) -> Self {
         self.request.reentry = ReentryMode::Of(owner.clone());
         self
     }
 
-    /// Locks all resources, and waits while another client holds any of them. The call waits only in the queue of the
-    /// resource for which the attempt was refused.
+    /// Locks all resources, and waits while any of them is held. The call waits only in the queue of the resource for
+    /// which its last attempt was refused.
     ///
     /// # Errors
     ///
@@ -135,8 +135,8 @@ impl MultiLock {
         self.request.lock().await
     }
 
-    /// Locks all resources, and waits for at most `wait`. Returns `None` if another client had any resource for all that
-    /// time.
+    /// Locks all resources, and waits for at most `wait`. Returns `None` if the resources cannot all be acquired in
+    /// that time.
     ///
     /// # Errors
     ///
@@ -149,8 +149,8 @@ impl MultiLock {
         self.request.lock_for(wait).await
     }
 
-    /// Makes one attempt, and returns `None` if another client holds any of the resources, or is ahead in a queue. The
-    /// guard must be bound to a variable, as [`RedLock::try_lock`] shows.
+    /// Makes one attempt, and returns `None` if any of the resources is held or has waiters. The guard must be bound
+    /// to a variable, as [`RedLock::try_lock`] shows.
     ///
     /// # Errors
     ///
@@ -180,7 +180,8 @@ impl MultiLock {
         &self.request
     }
 
-    pub(super) fn each_request(mut self, set: impl FnOnce(&mut LockRequest)) -> Self {
+    /// Returns the same group after a change of its request, which must leave the resources as they are.
+    pub(super) fn with_request(mut self, set: impl FnOnce(&mut LockRequest)) -> Self {
         set(&mut self.request);
         self
     }
@@ -197,6 +198,8 @@ impl From<RedLock> for MultiLock {
     }
 }
 
+/// Returns the checked resources of a group, sorted. No resources, too many resources, or a repeated resource are an
+/// error.
 fn sorted(mut resources: Vec<(Resource, bool)>) -> Result<Resources, ConfigError> {
     if resources.is_empty() {
         return Err(group_of_none());

@@ -23,9 +23,9 @@ use crate::{
 
 /// The lock of resources of several quorums, all or none, from [`MultiLock::across`].
 ///
-/// The quorums are locked one after the other, in an order that all clients share. While the call waits for a quorum, the
-/// leases of the quorums before are renewed. If a quorum cannot be locked, or the future of the call is [not
-/// polled](crate::RedLock::lock), the quorums before are unlocked.
+/// The quorums are locked one after the other, in an order that all clients share. While the call waits for a quorum,
+/// the leases at earlier quorums are renewed. If a quorum cannot be locked, or the future of the call is [not
+/// polled](crate::RedLock::lock), the earlier quorums are unlocked.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is locked"]
 pub struct MultiQuorumLock {
@@ -33,11 +33,12 @@ pub struct MultiQuorumLock {
     groups: Result<Vec<MultiLock>, ConfigError>,
 }
 
-/// The guard of the leases of a [`MultiQuorumLock`], one lease for each quorum, for as long as all leases are valid and
-/// this guard lives.
+/// The guard of the leases of a [`MultiQuorumLock`], one lease for each quorum. The resources are held for as long as
+/// all leases are valid and this guard lives.
 ///
-/// The drop unlocks all resources without waiting, as the drop of a [`LockGuard`] does. Since tokens of different quorums
-/// are not comparable, there is no common token, and each of the [`leases`](Self::leases) has a token of its own.
+/// The drop unlocks all resources without waiting, as the drop of a [`LockGuard`] does. Since tokens of different
+/// quorums are not comparable, there is no common token, and each of the [`leases`](Self::leases) has a token of its
+/// own.
 #[derive(Debug)]
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct MultiLockGuard {
@@ -50,29 +51,29 @@ impl MultiQuorumLock {
         Self { groups: grouped(locks) }
     }
 
-    /// Replaces all options at each quorum. Settings that the options leave open come from each quorum. Without renewal,
-    /// the leases of the first quorums may end during the wait for the last quorums.
+    /// Replaces all options at each quorum. Settings that the options leave open come from each quorum. Without
+    /// renewal, the leases of the first quorums may end during the wait for the last quorums.
     #[expect(clippy::needless_pass_by_value, reason = "as the setters of other locks")]
     pub fn options(self, options: LockOptions) -> Self {
         self.each(|request| request.settings = options.clone())
     }
 
-    /// Lets this owner re-enter at each quorum, as [`MultiLock::owned_by`] does.
+    /// Sets the owner at each quorum, as [`MultiLock::owned_by`] does.
     pub fn owned_by(self, owner: &Owner) -> Self {
         self.each(|request| request.reentry = ReentryMode::Of(owner.clone()))
     }
 
-    /// Locks the resources of all quorums, and waits while another client holds any of them.
+    /// Locks the resources of all quorums, and waits while any of them is held.
     ///
     /// # Errors
     ///
-    /// As [`MultiLock::lock`]; [`Error::LeaseLost`] if the lease of one quorum is lost during the wait for another quorum.
-    /// [`Error::Config`] (`Group`) also if two clients of one quorum are in the group, if quorums have the same name and
-    /// nodes, or if locks of one client differ in options or owner. After any error, no resource stays locked.
+    /// As [`MultiLock::lock`]; [`Error::LeaseLost`] if the lease of one quorum is lost during the wait for another
+    /// quorum. [`Error::Config`] (`Group`) also if two clients have the same quorum name and nodes, or if locks of one
+    /// client differ in options or owner. After any error, no resource stays locked.
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock): the quorums that were locked are unlocked.
+    /// As [`RedLock::lock`](crate::RedLock::lock). The leases of all quorums that were locked are unlocked.
     pub async fn lock(&self) -> Result<MultiLockGuard, Error> {
         let lock = |groups: Vec<MultiLock>| {
             async move {
@@ -87,14 +88,14 @@ impl MultiQuorumLock {
         self.watch(lock).await
     }
 
-    /// Locks the resources of all quorums, and waits for at most `wait`. Returns `None` if another client had any resource
-    /// for all that time.
+    /// Locks the resources of all quorums, and waits for at most `wait`. Returns `None` if the resources cannot all be
+    /// acquired in that time.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for) and [`lock`](Self::lock). Since the quorums are locked
-    /// one after the other, [`Error::NoQuorum`] also if the first quorums leave a later quorum less time than its nodes
-    /// take to answer.
+    /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for) and [`lock`](Self::lock). The quorums are locked one
+    /// after the other, and share `wait`. Therefore the call also returns [`Error::NoQuorum`] if the earlier quorums
+    /// leave a later quorum less time than its nodes take to answer.
     ///
     /// # Cancel safety
     ///
@@ -122,8 +123,8 @@ impl MultiQuorumLock {
         self.watch(lock).await
     }
 
-    /// Makes one attempt at each quorum, and returns `None` if another client holds any of the resources, or is ahead
-    /// in a queue. The guard must be bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    /// Makes one attempt at each quorum, and returns `None` if any of the resources is held or has waiters. The guard
+    /// must be bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
@@ -150,7 +151,7 @@ impl MultiQuorumLock {
     }
 
     /// Locks as [`lock`](Self::lock) does, runs a closure, and unlocks. `Ok` means that all leases were valid until the
-    /// closure returned. See [`RedLock::run`](crate::RedLock::run).
+    /// closure returned. Otherwise as [`RedLock::run`](crate::RedLock::run).
     ///
     /// # Errors
     ///
@@ -167,15 +168,15 @@ impl MultiQuorumLock {
         Ok(value)
     }
 
-    /// Runs a call that locks the groups. The stall watchdog of the first client watches the whole call, which holds the
-    /// first leases while it waits for the last.
+    /// Runs a call that locks the groups. The call holds its first leases while it waits for further leases, so the
+    /// stall watchdog of the first client watches the whole call.
     async fn watch<T: Send + 'static>(
         &self,
         lock: impl Fn(Vec<MultiLock>) -> BoxFuture<'static, Result<T, Error>>,
     ) -> Result<T, Error> {
         let mut groups = self.groups.clone()?;
         if let Some(first) = groups.first_mut() {
-            *first = first.clone().each_request(|request| *request = request.clone().part_of_call());
+            *first = first.clone().with_request(|request| *request = request.clone().part_of_call());
         }
         self.first()?.watch(|| lock(groups.clone())).await
     }
@@ -186,17 +187,18 @@ impl MultiQuorumLock {
         groups.first().map(MultiLock::request).ok_or_else(group_of_none)
     }
 
+    /// Returns the same lock after a change of the request of each group.
     fn each(self, set: impl Fn(&mut LockRequest)) -> Self {
         let set_all = |groups: Vec<MultiLock>| {
-            groups.into_iter().map(|group| group.each_request(&set)).collect::<Vec<_>>()
+            groups.into_iter().map(|group| group.with_request(&set)).collect::<Vec<_>>()
         };
         Self { groups: self.groups.map(set_all) }
     }
 }
 
 impl MultiLockGuard {
-    /// Returns the guard if all leases are still valid. The wait for the last quorum may have been longer than the
-    /// validity of the first lease.
+    /// Returns the guard of leases that are all still valid. The wait for the last quorum may have been longer than the
+    /// validity of the first lease, so the validity is checked here.
     fn of_valid(guards: Vec<LockGuard>) -> Result<Self, Error> {
         let guard = Self { guards };
         guard.ensure()?;
@@ -214,7 +216,7 @@ impl MultiLockGuard {
         self.leases().map(Lease::remaining).min().unwrap_or_default()
     }
 
-    /// Whether all leases are certainly valid at this instant. Once false, it stays false.
+    /// Whether all leases are certainly valid at this instant. A lease that is not valid never becomes valid again.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.ensure().is_ok()
@@ -229,20 +231,21 @@ impl MultiLockGuard {
         self.leases().try_for_each(Lease::ensure)
     }
 
-    /// Waits for the first end of a lease; see [`Lease::lost`].
+    /// Waits until the first of the leases ends, as [`Lease::lost`] does for one lease.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect on the lease.
+    /// Dropping the future has no effect on the leases.
     pub async fn lost(&self) -> LeaseLost {
         first_loss(&self.guards).await
     }
 
-    /// Waits until any lease is valid for at most `left` without a further renewal; see [`Lease::expiring_within`].
+    /// Waits until any of the leases is valid for at most `left` without a further renewal, as
+    /// [`Lease::expiring_within`] does for one lease.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future has no effect on the lease.
+    /// Dropping the future has no effect on the leases.
     pub async fn expiring_within(&self, left: Duration) {
         let watches = self.leases().map(|lease| Box::pin(lease.expiring_within(left)));
         select_all(watches).await;
@@ -252,7 +255,7 @@ impl MultiLockGuard {
     ///
     /// # Errors
     ///
-    /// Only [`Error::LeaseLost`]. The future is dropped at its present `await`.
+    /// Only [`Error::LeaseLost`], after the drop of the work at its present `await`.
     ///
     /// # Cancel safety
     ///
@@ -261,11 +264,11 @@ impl MultiLockGuard {
         while_all_valid(&self.guards, work).await
     }
 
-    /// Renews all leases now; see [`Lease::renew`].
+    /// Renews all leases now, as [`Lease::renew`] does for one lease.
     ///
     /// # Errors
     ///
-    /// The first error, after the renewals of all leases.
+    /// The first error of the renewals, after all of them have ended.
     ///
     /// # Cancel safety
     ///
@@ -274,11 +277,12 @@ impl MultiLockGuard {
         join_all(self.leases().map(Lease::renew)).await.into_iter().collect()
     }
 
-    /// Unlocks all resources, and returns the replies of the nodes, quorum by quorum; see [`LockGuard::unlock`].
+    /// Unlocks all resources, as [`LockGuard::unlock`] does for one lease. Returns the replies of the nodes, quorum by
+    /// quorum.
     ///
     /// # Errors
     ///
-    /// Only [`Error::LeaseLost`], of the first lease that had ended before, after the unlocks of all leases.
+    /// Only [`Error::LeaseLost`], if any lease had ended before the call. All other leases are unlocked nevertheless.
     ///
     /// # Cancel safety
     ///
@@ -288,11 +292,12 @@ impl MultiLockGuard {
     }
 }
 
+/// Waits for the first loss of a lease. There must be at least one guard.
 async fn first_loss(guards: &[LockGuard]) -> LeaseLost {
     select_all(guards.iter().map(|guard| Box::pin(guard.lost()))).await.0
 }
 
-/// Runs a future while all leases are valid.
+/// Runs a future until the future is done or any of the leases is lost. Without guards, nothing can be lost.
 async fn while_all_valid<F: Future>(guards: &[LockGuard], work: F) -> Result<F::Output, Error> {
     if guards.is_empty() {
         return Ok(work.await);
@@ -301,7 +306,7 @@ async fn while_all_valid<F: Future>(guards: &[LockGuard], work: F) -> Result<F::
     unless_lost(first_loss(guards), ensure, work).await
 }
 
-/// Returns one group for each client, in the order of their quorums.
+/// Returns one group for each client, in the order in which all clients lock the quorums.
 fn grouped(locks: impl Iterator<Item = MultiLock>) -> Result<Vec<MultiLock>, ConfigError> {
     let mut groups: Vec<MultiLock> = Vec::new();
     for lock in locks {
@@ -332,7 +337,7 @@ fn grouped(locks: impl Iterator<Item = MultiLock>) -> Result<Vec<MultiLock>, Con
     Ok(groups)
 }
 
-/// Returns an error if two locks of one client cannot be one group.
+/// Returns an error if two locks of one client cannot form one group, because their options or owners differ.
 fn ensure_alike(one: &LockRequest, other: &LockRequest) -> Result<(), ConfigError> {
     if one.settings == other.settings && one.reentry.is_same(&other.reentry) {
         return Ok(());

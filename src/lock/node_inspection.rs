@@ -1,4 +1,4 @@
-//! The inspection of a resource at one node.
+//! The inspection of a resource at one node, as a part of an [`Inspection`](super::Inspection).
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -56,12 +56,13 @@ impl NodeInspection {
         &self.address
     }
 
-    /// Returns the id of the lease on the node. For readers, [`LeaseId::is_of_readers`] of the id is true. `None` if the
-    /// node has no lease, or (see [`is_held`](Self::is_held)) a key of another program.
+    /// Returns the id of the lease on the node. Readers have a common id, for which [`LeaseId::is_of_readers`] is
+    /// true. `None` if the node has no lease, or a key of another program, for which [`is_held`](Self::is_held) is
+    /// true.
     ///
     /// # Errors
     ///
-    /// The error because of which the node did not answer.
+    /// The error of the node, or of the connection to the node.
     pub fn holder(&self) -> Result<Option<&LeaseId>, &NodeError> {
         self.held.as_ref().map(|held| held.as_ref().and_then(|held| held.lease_id.as_ref()))
     }
@@ -72,7 +73,7 @@ impl NodeInspection {
         self.held().is_some()
     }
 
-    /// Returns the number of guards, or of readers; 0 if the node has no lease.
+    /// Returns the number of guards of the holder, or the number of readers; 0 if the node has no lease.
     #[must_use]
     pub fn holds(&self) -> u32 {
         self.held().map_or(0, |held| held.holds)
@@ -94,16 +95,17 @@ impl NodeInspection {
     }
 
     /// Returns the fencing counter of the resource on the node: the largest vote of the node, or the token of a later
-    /// write-back. The counter is at least every token that the node has confirmed, and may be above all tokens, because
-    /// the votes of failed attempts raise the counter, too. `None` if the node has no counter (any more), or did not
-    /// answer.
+    /// write-back. The counter is at least every token that the node has confirmed. The counter may be above all
+    /// tokens, because the votes of failed attempts raise the counter, too. `None` if the node has no counter, or did
+    /// not answer.
     #[must_use]
     pub fn counter(&self) -> Option<u64> {
         self.counter
     }
 
-    /// Returns the reason for which the node would not vote for a lock of this client now: [`Refusal::Quarantined`] after
-    /// a restart, a flush or a promotion, and while the node is new. `None` if the node votes, or did not answer.
+    /// Returns the reason for which the node would not vote for a lock of this client now: [`Refusal::Quarantined`]
+    /// after a restart, a flush or a promotion, and while the node is new. `None` if the node would vote, or did not
+    /// answer.
     #[must_use]
     pub fn abstention(&self) -> Option<&Refusal> {
         self.abstention.as_ref()
@@ -132,20 +134,21 @@ impl NodeInspection {
     /// Whether the node may have a lease that is not in its answer, because the node did not answer or may have lost
     /// votes.
     pub(super) fn may_be_held(&self) -> bool {
-        // A node to which no client has written metadata has no lease either, so the node counts as free.
+        // The remaining quarantine is unset until a client registers with the node. A node to which no client has
+        // written metadata has no lease, so the node counts as free.
         let may_have_lost = matches!(self.abstention, Some(Refusal::Quarantined { remaining: Some(_) }));
         self.held.is_err() || (may_have_lost && !self.is_held())
     }
 
-    /// Returns the time from the request to the answer of the node: a round trip, the wait behind earlier requests on the
-    /// connection, and other work of this client in between. `None` if the node itself did not answer.
+    /// Returns the time from the request to the answer of the node: a round trip, the wait behind earlier requests on
+    /// the connection, and other work of this client in between. `None` if the node itself did not answer.
     #[must_use]
     pub fn latency(&self) -> Option<Duration> {
         self.latency
     }
 }
 
-/// Returns the text of the time until a key expires.
+/// The time until a key expires, as text.
 struct Remaining(Option<Duration>);
 
 impl fmt::Display for Remaining {

@@ -1,4 +1,4 @@
-//! Re-entrancy, by a handle that is passed on explicitly.
+//! Re-entrancy by an explicit handle, the owner. Lock requests look up the lease of their owner here.
 
 use std::{
     collections::HashMap,
@@ -22,23 +22,24 @@ tokio::task_local! {
     static CURRENT: Owner;
 }
 
-/// The handle of a re-entrant caller, by which a program locks a resource again while it holds the resource.
+/// The handle by which a program locks a resource again while the program holds the resource.
 ///
-/// Re-entrancy is explicit. A lock that is [`owned_by`](crate::RedLock::owned_by) an owner, or called inside of its
-/// [`scope`](Self::scope), re-enters the lease that the owner has on the resource. If the owner has no lease, the call
-/// waits like any other call. A thread or a task is never an owner by itself.
+/// Re-entrancy is explicit: a thread or a task is never an owner by itself. If a lock is
+/// [`owned_by`](crate::RedLock::owned_by) an owner, or is called inside of the [`scope`](Self::scope) of the owner,
+/// the call re-enters the lease that the owner has on the resource. If the owner has no lease, the call waits like any
+/// other call.
 ///
 /// Each hold has a guard of its own with the *same* fencing token. Guards may be dropped in any order, and the drop of
 /// the last guard unlocks. Ttl, renewal and `hold_at_most` are the settings of the first hold, so a re-entry does not
 /// extend the lease. If the lease is lost, further calls of the owner on the resource return [`Error::LeaseLost`] until
 /// the drop of all guards of the lease.
 ///
-/// An owner belongs to one process, and a clone is the same owner. Two tasks with one owner lock one after the other, and
-/// then hold the resource *together*: an owner permits re-entry, and does not exclude its own tasks.
+/// An owner belongs to one process, and a clone is the same owner. Two tasks with one owner lock one after the other,
+/// and then hold the resource *together*: an owner does not exclude its own tasks.
 ///
 /// An owner re-enters exactly the resource or the group of its lease. A group of which the owner holds only a part is
-/// another request, and waits for that part like the request of another client. A re-entry is a renewal by a quorum,
-/// which is attempted once. A re-entry of a lease that only reads sends no request.
+/// another request, and waits for that part like the request of another client. A re-entry is one attempt to renew the
+/// lease by a quorum. A re-entry of a lease that only reads sends no request.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -57,10 +58,10 @@ pub struct Owner {
     leases: Arc<Mutex<HashMap<Key, Arc<OwnLease>>>>,
 }
 
-/// The key of a lease: client and resources, in any mode.
+/// The client and the resources of a lease. The resources are the same for a lease to read and a lease to write.
 type Key = (Uuid, Resources);
 
-/// The lease of an owner on some resources, if any.
+/// The entry of an owner for some resources, with the lease, if any.
 #[derive(Debug, Default)]
 pub(super) struct OwnLease {
     /// The entrance of the tasks of the owner that lock, re-enter or downgrade.
@@ -77,7 +78,8 @@ impl Owner {
         Self::default()
     }
 
-    /// Runs a future in which every lock without another owner is [owned by](crate::RedLock::owned_by) this owner.
+    /// Runs a future in the scope of this owner: every lock in the future without another owner is
+    /// [owned by](crate::RedLock::owned_by) this owner.
     ///
     /// Tasks that the future spawns are not in the scope.
     ///
@@ -88,8 +90,8 @@ impl Owner {
         CURRENT.scope(self.clone(), future).await
     }
 
-    /// Runs a closure in which every lock of the [blocking API](crate::blocking) on this thread without another owner
-    /// is owned by this owner.
+    /// Runs a closure in the scope of this owner: every lock of the [blocking API](crate::blocking) on this thread
+    /// without another owner is owned by this owner.
     #[cfg(feature = "blocking")]
     pub fn sync_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(self.clone(), work)
@@ -105,10 +107,10 @@ impl Owner {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    /// Returns the lease of this owner on some resources of a client, in any mode.
+    /// Returns the entry of this owner for some resources of a client, for readers and writers alike.
     pub(super) fn lease_on(&self, context: &ClientContext, resources: &Resources) -> Arc<OwnLease> {
         let mut leases = lock(&self.leases);
-        // Entries without a lease and without a task are not needed any more.
+        // An entry is in use as long as a task or a guard has the entry, or the lease exists.
         leases.retain(|_, own| Arc::strong_count(own) > 1 || lock(&own.lease).strong_count() > 0);
         let key = (context.lease_ids.client(), resources.clone().exclusive());
         Arc::clone(leases.entry(key).or_default())
@@ -116,12 +118,12 @@ impl Owner {
 }
 
 impl OwnLease {
-    /// Adds a hold to the lease, which the caller has to give back; `None` if there is no lease.
+    /// Adds a hold to the lease, which the caller has to give back; `None` if there is no lease with a guard.
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] if the lease has ended and one of its guards lives, [`ConfigError::WouldDeadlock`] if the
-    /// lease reads a resource that the call writes.
+    /// * [`Error::LeaseLost`] if the lease has ended, and one of its guards lives.
+    /// * [`ConfigError::WouldDeadlock`] if the lease reads a resource that the call writes.
     pub(super) fn join(&self, wanted: &Resources, now: Instant) -> Result<Option<Arc<ActiveLease>>, Error> {
         let lease = lock(&self.lease).upgrade();
         let Some(lease) = lease.filter(|lease| lease.holds() > 0) else { return Ok(None) };

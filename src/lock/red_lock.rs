@@ -1,4 +1,5 @@
-//! The lock of one resource.
+//! The lock of one resource, as the public API has it. The lock requests of [`lock_request`](super::lock_request) do
+//! the work.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,8 +16,9 @@ use crate::{
     values::Resource,
 };
 
-/// The lock of one resource. At most one lease of all clients of the quorum is valid at a time, under the assumptions of
-/// the [crate's promises](crate#what-is-promised-and-on-what-it-rests) about clocks and nodes that remember.
+/// The lock of one resource. Of all leases of all clients of the quorum, at most one is valid at a time, under the
+/// assumptions of the [crate's promises](crate#what-is-promised-and-on-what-it-rests) about clocks and about the
+/// memory of nodes.
 ///
 /// A `RedLock` is a description, cheap to clone, and several tasks may use one value at once. Each successful call
 /// returns a guard of a lease with a token of its own. The lock is not re-entrant, except for an explicit [`Owner`]: a
@@ -62,25 +64,25 @@ impl RedLock {
         self
     }
 
-    /// Lets this owner re-enter: while the owner holds the resource, the calls of this lock re-enter (default: the owner
-    /// of the surrounding [`scope`](Owner::scope), if any).
+    /// Sets the owner of the calls of this lock. While the owner holds the resource, the calls re-enter its lease.
+    /// Without this setting, a call belongs to the owner of the surrounding [`scope`](Owner::scope), if any.
     pub fn owned_by(mut self, owner: &Owner) -> Self {
         self.request.reentry = ReentryMode::Of(owner.clone());
         self
     }
 
-    /// Locks, and waits while another client holds the lock or is ahead in the queue.
+    /// Locks, and waits while the lock is held or another waiter is ahead in the queue.
     ///
-    /// Waiters are served in order of arrival, and an unlock wakes one waiter. Clients are ordered, not tasks,
+    /// Waiters get the lock in order of arrival, and an unlock wakes one waiter. The order is an order of clients,
     /// because each client has one queue entry for all of its tasks. [GUARANTEES.md] lists all exceptions, such as
-    /// failing nodes and other libraries.
+    /// failing nodes and clients of other libraries.
     ///
     /// [GUARANTEES.md]: https://github.com/redquorum/redquorum/blob/main/docs/GUARANTEES.md#order-among-waiters
     ///
     /// # Errors
     ///
     /// * [`Error::NoQuorum`] if no quorum answers for the [quorum timeout](LockOptions::quorum_timeout) of this lock.
-    ///   While another client holds the lock, the call waits without a limit.
+    ///   While the lock is held, the call waits without a limit.
     /// * [`Error::Config`] if the settings or the name are invalid, or (`WouldDeadlock`) if the owner of the call reads
     ///   the resource.
     /// * [`Error::LeaseLost`] if the call would re-enter a lost lease.
@@ -88,25 +90,27 @@ impl RedLock {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future withdraws the queue entry, and rolls the attempt back. No key of the attempt is left on a node
-    /// after one round trip, or after one ttl on an unreachable node.
+    /// Dropping the future withdraws the queue entry, and rolls the attempt back. No key of the attempt is left on a
+    /// node after one round trip, or after one ttl on an unreachable node.
     ///
-    /// A future that is not polled delays no other call for long. If the future was woken and is not polled for an
-    /// eighth of the quorum's node timeout while other tasks of this client want the resource, or else for the
-    /// quorum's attempt timeout, the attempt is rolled back. The next poll of the future begins a new attempt.
+    /// A future that is not polled delays no other call for long. If the future was woken, and is then not polled for
+    /// the quorum's attempt timeout, the attempt is rolled back. If other calls of this client want the resource
+    /// meanwhile, the limit is an eighth of the quorum's node timeout instead. The next poll of the future begins a
+    /// new attempt.
     pub async fn lock(&self) -> Result<LockGuard, Error> {
         self.request.lock().await
     }
 
-    /// Locks, and waits for at most `wait`. Returns `None` if another client had the lock for all that time.
+    /// Locks, and waits for at most `wait`. Returns `None` if the lock cannot be acquired in that time.
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if no quorum answered to the last attempt within `wait`, so that the holder is unknown;
-    /// otherwise as [`lock`](Self::lock). If the queue node of the resource defers the attempt, because the lock is held
-    /// or other clients wait, the attempt asks no other node. Therefore the answer of the queue node suffices for `None`.
-    /// A `wait` that is shorter than a round trip ends with `NoQuorum`. To lock without a wait, call
-    /// [`try_lock`](Self::try_lock).
+    /// As [`lock`](Self::lock); [`Error::NoQuorum`] also if no quorum answered the last attempt within `wait`, so that
+    /// the holder is unknown. A `wait` that is shorter than a round trip ends with `NoQuorum`: to lock without a wait,
+    /// call [`try_lock`](Self::try_lock).
+    ///
+    /// One exception: the answer of the queue node suffices for `None`. If the queue node defers an attempt, because
+    /// the lock is held or other clients wait, the attempt asks no other node.
     ///
     /// # Cancel safety
     ///
@@ -115,10 +119,11 @@ impl RedLock {
         self.request.lock_for(wait).await
     }
 
-    /// Makes one attempt, and returns `None` if another client holds the lock, or waits for it.
+    /// Makes one attempt, and returns `None` if the lock is held, or if the resource has waiters.
     ///
     /// The guard must be bound to a variable. In `if lock.try_lock().await?.is_some() { work() }` the guard is dropped
-    /// before the block begins, so another client can have the lock while `work` runs. The following code keeps the lock:
+    /// before the block begins, so another client can have the lock while `work` runs. The following code keeps the
+    /// lock:
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -134,9 +139,8 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout; otherwise as
-    /// [`lock`](Self::lock). The answer of the queue node suffices for `None`, as in
-    /// [`try_lock_for`](Self::try_lock_for).
+    /// As [`lock`](Self::lock), but [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout.
+    /// The answer of the queue node suffices for `None`, as in [`try_lock_for`](Self::try_lock_for).
     ///
     /// # Cancel safety
     ///
@@ -148,11 +152,11 @@ impl RedLock {
     /// Locks as [`lock`](Self::lock) does, runs a closure, and unlocks. `Ok` means that the lease was valid until the
     /// closure returned.
     ///
-    /// The lease is renewed while the closure runs. If the lease is lost, the closure is dropped at its present `await`.
-    /// Code between two awaits, and tasks that the closure spawned, continue and can call
-    /// [`ensure`](crate::Lease::ensure). If the lease is lost before the closure returns, the value is dropped: store
-    /// the value inside of the closure if it is needed in any case. If the closure panics, the resource is unlocked, and
-    /// the panic continues.
+    /// The lease is renewed while the closure runs. If the lease is lost, the closure is dropped at its present
+    /// `await`. Code between two awaits, and tasks that the closure spawned, continue and can call
+    /// [`ensure`](crate::Lease::ensure). If the lease is lost before the closure returns, the value is dropped. A
+    /// closure whose value is needed in any case has to store the value itself. If the closure panics, the resource is
+    /// unlocked, and the panic continues.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -1,4 +1,4 @@
-//! The lock of one resource with many readers or one writer.
+//! The lock of one resource with many readers or one writer: a [`RedLock`] for each mode.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,18 +16,20 @@ use crate::{
 
 /// The lock of one resource with many readers at once, or one writer.
 ///
-/// A write lock is the same lock as a [`RedLock`] on the resource: a `RedLock` and either kind of lock here exclude each
-/// other. Readers share the resource. Either readers or one writer have valid leases at any time, under the assumptions of the [crate's
-/// promises](crate#what-is-promised-and-on-what-it-rests). Waiters are served in order of arrival, so a stream of readers
-/// does not keep a writer waiting for ever, nor a stream of writers a reader.
+/// At any time, either readers or one writer have valid leases, under the assumptions of the [crate's
+/// promises](crate#what-is-promised-and-on-what-it-rests). A [`RedLock`] on the resource is the same lock as the write
+/// lock, and therefore excludes readers and writers. Waiters are served in order of arrival, so a stream of readers
+/// does not delay a writer for ever, and a stream of writers does not delay a reader for ever.
 ///
-/// Readers have fencing tokens, too. A reader granted before the attempt of a writer began has a smaller token than that
-/// writer. A reader granted after the writer has a larger token. Readers between two writers may have equal tokens.
+/// Readers have fencing tokens, too. If a reader is granted before the attempt of a writer begins, the reader has a
+/// smaller token than the writer. If a reader is granted after the writer, the reader has a larger token. Readers
+/// between two writers may have equal tokens.
 ///
-/// Tasks of one client that read at the same time share a lease if no [`Owner`] is involved, the ttl is that of the
-/// quorum, and the lease is renewed without an end by `hold_at_most`. A task joins only while that delays a writer no
-/// longer than a lease of the task alone would. If a thousand tasks call `read` at once, and no task ends before the
-/// last has entered, they cost the nodes as much as one task.
+/// Tasks of one client that read at the same time share a lease under three conditions: the calls have no [`Owner`],
+/// the ttl is the ttl of the quorum, and the options set neither `hold_at_most` nor `without_renewal`. A task joins
+/// the shared lease only if this delays a writer no longer than a lease of the task alone would. If a thousand tasks
+/// call `read` at once, and no task unlocks before the last task has joined, all tasks together cost the nodes as much
+/// as one task.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -60,17 +62,17 @@ impl RwLock {
         Self { reader: self.reader.options(options.clone()), writer: self.writer.options(options) }
     }
 
-    /// Lets this owner re-enter, as [`RedLock::owned_by`] does. An owner that writes may read and write again, and an
-    /// owner that reads may read again. A re-entry passes all waiters.
+    /// Sets the owner of the calls of this lock, as [`RedLock::owned_by`] does. An owner that writes may read and write
+    /// again, and an owner that reads may read again. A re-entry does not wait behind waiters.
     pub fn owned_by(self, owner: &Owner) -> Self {
         Self { reader: self.reader.owned_by(owner), writer: self.writer.owned_by(owner) }
     }
 
-    /// Locks for reading, and waits for a writer that holds the lock or is ahead in the queue.
+    /// Locks for reading, and waits while a writer holds the lock or is ahead in the queue.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`].
+    /// As [`RedLock::lock`], without `WouldDeadlock`: an owner that reads the resource re-enters.
     ///
     /// # Cancel safety
     ///
@@ -79,12 +81,12 @@ impl RwLock {
         self.reader.lock().await.map(ReadGuard::new)
     }
 
-    /// Makes one attempt to lock for reading, and returns `None` if a writer holds the lock, or waits for it. The guard
-    /// must be bound to a variable, as [`RedLock::try_lock`] shows.
+    /// Makes one attempt to lock for reading, and returns `None` if a writer holds the lock, or if the resource has
+    /// waiters. The guard must be bound to a variable, as [`RedLock::try_lock`] shows.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock`].
+    /// As [`RedLock::try_lock`], without `WouldDeadlock`.
     ///
     /// # Cancel safety
     ///
@@ -93,11 +95,12 @@ impl RwLock {
         Ok(self.reader.try_lock().await?.map(ReadGuard::new))
     }
 
-    /// Locks for reading, and waits for at most `wait`. Returns `None` if other clients had the lock for all that time.
+    /// Locks for reading, and waits for at most `wait`. Returns `None` if the lock cannot be acquired in that time,
+    /// because a writer holds the lock or is ahead in the queue.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock_for`].
+    /// As [`RedLock::try_lock_for`], without `WouldDeadlock`.
     ///
     /// # Cancel safety
     ///
@@ -106,12 +109,12 @@ impl RwLock {
         Ok(self.reader.try_lock_for(wait).await?.map(ReadGuard::new))
     }
 
-    /// Locks for reading, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that no client wrote until the
-    /// closure returned.
+    /// Locks for reading, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that no client held the
+    /// write lock until the closure returned.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::run`].
+    /// As [`RedLock::run`], without `WouldDeadlock`.
     ///
     /// # Cancel safety
     ///
@@ -123,12 +126,13 @@ impl RwLock {
         Ok(value)
     }
 
-    /// Locks for writing, as [`RedLock::lock`] of this resource does.
+    /// Locks for writing, and waits while readers or a writer hold the lock or are ahead in the queue. The call does
+    /// the same as [`RedLock::lock`] on this resource.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`]; [`Error::Config`] (`WouldDeadlock`) at once if the owner of the call
-    /// reads the resource.
+    /// As [`RedLock::lock`]. An owner that reads the resource does not wait for itself: the call returns
+    /// [`Error::Config`] (`WouldDeadlock`) at once.
     ///
     /// # Cancel safety
     ///
@@ -137,12 +141,12 @@ impl RwLock {
         self.writer.lock().await
     }
 
-    /// Makes one attempt to lock for writing, and returns `None` if other clients have the lock, or wait for it. The guard
-    /// must be bound to a variable, as [`RedLock::try_lock`] shows.
+    /// Makes one attempt to lock for writing, and returns `None` if readers or a writer hold the lock, or if the
+    /// resource has waiters. The guard must be bound to a variable, as [`RedLock::try_lock`] shows.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock`] and [`write`](Self::write).
+    /// As [`RedLock::try_lock`].
     ///
     /// # Cancel safety
     ///
@@ -151,11 +155,12 @@ impl RwLock {
         self.writer.try_lock().await
     }
 
-    /// Locks for writing, and waits for at most `wait`. Returns `None` if other clients had the lock for all that time.
+    /// Locks for writing, and waits for at most `wait`. Returns `None` if the lock cannot be acquired in that time,
+    /// because readers or a writer hold the lock or are ahead in the queue.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock_for`] and [`write`](Self::write).
+    /// As [`RedLock::try_lock_for`].
     ///
     /// # Cancel safety
     ///
@@ -164,12 +169,12 @@ impl RwLock {
         self.writer.try_lock_for(wait).await
     }
 
-    /// Locks for writing, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that no other client read or
-    /// wrote until the closure returned.
+    /// Locks for writing, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that no other client held
+    /// a read lock or the write lock until the closure returned.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::run`] and [`write`](Self::write).
+    /// As [`RedLock::run`].
     ///
     /// # Cancel safety
     ///

@@ -1,4 +1,4 @@
-//! The lock of any one of several resources.
+//! The lock of any one of several resources, as the public API has it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,21 +13,26 @@ use crate::{
     values::{InvalidResource, Resource},
 };
 
-/// The largest number of resources to choose from.
+/// The largest number of candidates: the resources of which a lock takes one.
 const MAX_CANDIDATES: usize = 64;
 
 /// The lock of any one of several resources, whichever is free first.
 ///
-/// The lease is an ordinary lease on one resource, which the guard [names](crate::Lease::resource). The lease excludes
-/// every other lock on that resource.
+/// The lease is an ordinary lease on one resource, which [`Lease::resource`](crate::Lease::resource) of the guard
+/// returns. The lease excludes every other lock on that resource.
 ///
-/// A client that finds no vacant resource waits in the queues of up to three random resources, and takes the first that
-/// becomes free. With more than three resources, the client also competes for the role of the *release watcher* after some
-/// 500 ms: one client for each set of resources listens for the release of all of them. In addition, each waiting call
-/// queries all resources once in each [longest poll interval](LockOptions::poll_interval). Clients that wait for a single
-/// resource keep their order. Clients that wait for any of several have no order.
+/// A client that finds no vacant resource waits in the queues of up to three random resources, and takes the first
+/// that becomes free. If there are more than three resources, a waiting call can acquire the remaining resources in
+/// two ways:
 ///
-/// The lock is never re-entrant, also in the scope of an [`Owner`](crate::Owner).
+/// * After some 500 ms, the call also competes for the role of the *release watcher*. One client for each set of
+///   resources has this role, and listens for the release of every resource of the set.
+/// * The call queries all resources once in each [longest poll interval](LockOptions::poll_interval).
+///
+/// Clients that wait for a single resource keep their order. Clients that wait for any of several resources have no
+/// order.
+///
+/// The lock is never re-entrant, even in the scope of an [`Owner`](crate::Owner).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -49,7 +54,7 @@ pub struct AnyOf {
 impl Quorum {
     /// Returns the lock of any one of several resources, with the quorum's settings. Nothing is sent yet.
     ///
-    /// No resources, more than 64, or a repeated resource are an error of the first use.
+    /// If there are no resources or more than 64, or if a resource is repeated, the first call returns an error.
     pub fn any_of<R: AsRef<[u8]>>(&self, resources: impl IntoIterator<Item = R>) -> AnyOf {
         AnyOf::new(Arc::clone(self.client()), resources)
     }
@@ -74,12 +79,12 @@ impl AnyOf {
         self
     }
 
-    /// Locks one of the resources, and waits while other clients have all of them.
+    /// Locks one of the resources, and waits while all of them are held.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock); [`Error::Config`] (`Group`) if there are no resources or more than 64, or
-    /// if a resource is repeated.
+    /// As [`RedLock::lock`](crate::RedLock::lock); [`Error::Config`] (`Group`) if there are no resources or more than
+    /// 64, or if a resource is repeated.
     ///
     /// # Cancel safety
     ///
@@ -88,7 +93,7 @@ impl AnyOf {
         Ok(self.request.lock(None).await?.1)
     }
 
-    /// Locks one of the resources, and waits for at most `wait`. Returns `None` if other clients had all resources for all
+    /// Locks one of the resources, and waits for at most `wait`. Returns `None` if none of them can be acquired in
     /// that time.
     ///
     /// # Errors
@@ -102,8 +107,8 @@ impl AnyOf {
         Ok(self.request.lock_for(None, wait).await?.map(|(_, guard)| guard))
     }
 
-    /// Attempts one resource, and then the resources that a node reports as vacant. Returns `None` if other clients have
-    /// all resources, or are ahead. The guard must be bound to a variable, as
+    /// Attempts one resource, and then resources that a node reports as vacant, without waiting. Returns `None` if
+    /// every resource is held or has waiters. The guard must be bound to a variable, as
     /// [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
@@ -117,8 +122,8 @@ impl AnyOf {
         Ok(self.request.try_lock(None).await?.map(|(_, guard)| guard))
     }
 
-    /// Locks one of the resources, runs a closure, and unlocks, as [`RedLock::run`](crate::RedLock::run) does. The guard
-    /// [names](crate::Lease::resource) the resource.
+    /// Locks one of the resources, runs a closure, and unlocks, as [`RedLock::run`](crate::RedLock::run) does.
+    /// [`Lease::resource`](crate::Lease::resource) of the guard returns the resource.
     ///
     /// # Errors
     ///
@@ -132,6 +137,7 @@ impl AnyOf {
     }
 }
 
+/// Returns the candidates, sorted. No resources, too many resources, or a repeated resource are an error.
 fn candidates(resources: Result<Vec<Resource>, InvalidResource>) -> Result<Candidates, ConfigError> {
     let mut resources = resources?;
     resources.sort_unstable();

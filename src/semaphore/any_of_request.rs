@@ -1,4 +1,5 @@
-//! A request to lock any one of several resources.
+//! A request to lock any one of several resources. The request adds the release watcher, the observer and the stall
+//! watchdog to the calls of `acquire/any_of`.
 
 use std::{fmt, future::pending, sync::Arc, time::Duration};
 
@@ -36,13 +37,13 @@ pub(super) struct AnyOfRequest {
     pub(super) queues: usize,
 }
 
-/// The resources to choose from, at least one.
+/// The resources of which a call locks one. There is at least one candidate.
 #[derive(Clone)]
 pub(super) struct Candidates {
     /// The name of the whole set, for logs and errors.
     pub(super) name: Resource,
-    /// The lock of the release watcher. Only clients with the same candidates have the same lock, because a watcher
-    /// acquires nothing for clients with other candidates.
+    /// The resource of the release watcher's lock. Only clients with the same candidates have the same lock, because a
+    /// release watcher listens only for the release of its own candidates.
     pub(super) release_watcher: Resource,
     pub(super) count: usize,
     pub(super) resource_at: Arc<dyn Fn(usize) -> Resource + Send + Sync>,
@@ -50,18 +51,18 @@ pub(super) struct Candidates {
     pub(super) is_semaphore: bool,
 }
 
-/// The ttl of the release watcher's lock. After the death of a watcher, the next watcher begins after this time. Until
-/// then, waiters poll.
+/// The usual ttl of the release watcher's lock. If the process of a release watcher dies, the next watcher begins
+/// after this time. Until then, waiting calls acquire candidates by their queues and polls.
 const RELEASE_WATCHER_TTL: Duration = Duration::from_secs(10);
 
-/// The smallest ttl of the release watcher's lock, in node timeouts.
+/// The smallest ttl of the release watcher's lock, as a number of node timeouts.
 const NODE_TIMEOUTS_PER_TTL: u32 = 4;
 
 /// The index and the guard of a locked candidate.
 type LockedCandidate = (usize, LockGuard);
 
 impl AnyOfRequest {
-    /// Locks one candidate, preferably `first`, and waits without a limit while other clients hold all candidates.
+    /// Locks one candidate, preferably `first`, and waits without a limit while all candidates are held.
     pub(super) async fn lock(&self, first: Option<usize>) -> Result<LockedCandidate, Error> {
         // Without a deadline, a call ends with a guard or an error, so the loop ends in its first round.
         loop {
@@ -71,8 +72,8 @@ impl AnyOfRequest {
         }
     }
 
-    /// Locks one candidate, preferably `first`, and waits for at most `wait`. Returns `None` if other clients hold all
-    /// candidates for that time.
+    /// Locks one candidate, preferably `first`, and waits for at most `wait`. Returns `None` if none can be acquired
+    /// in that time.
     pub(super) async fn lock_for(
         &self,
         first: Option<usize>,
@@ -99,7 +100,7 @@ impl AnyOfRequest {
         let work = |any_of: CheckedAnyOf| {
             let request = self.clone();
             async move {
-                // A call that joins the queues of all candidates needs no watcher.
+                // A call that joins the queues of all candidates needs no release watcher.
                 let release_watcher = if any_of.is_large() {
                     request.watch_releases(&any_of).boxed()
                 } else {
@@ -112,14 +113,14 @@ impl AnyOfRequest {
         self.call("lock", CallEnd::TimedOut, first, work).await
     }
 
-    /// Attempts candidates without a wait. Returns `None` if other clients hold all candidates.
+    /// Attempts candidates without waiting. Returns `None` if every candidate is held or has waiters.
     pub(super) async fn try_lock(&self, first: Option<usize>) -> Result<Option<LockedCandidate>, Error> {
         let work = |any_of: CheckedAnyOf| async move { any_of.try_lock().await }.boxed();
         let locking = self.call("try_lock", CallEnd::Held, first, work);
         self.client.context.in_process(locking).await
     }
 
-    /// Returns the number of candidates that are vacant according to a quorum.
+    /// Returns the number of candidates that a quorum reports as vacant.
     pub(super) async fn vacant(&self) -> Result<usize, Error> {
         self.client.context.in_process(self.vacant_in_process()).await
     }
@@ -151,7 +152,8 @@ impl AnyOfRequest {
         Ok(votes.into_iter().filter(|votes| *votes >= needed).count())
     }
 
-    /// Returns a lock that only one client holds at a time, renewed until the guard is dropped.
+    /// Returns the request for a lock of a role that one client has at a time. Its lease is renewed until the guard is
+    /// dropped, and has no owner.
     pub(super) fn singleton_lock(&self, name: Resource, settings: LockOptions) -> LockRequest {
         let mut request = LockRequest::new(Arc::clone(&self.client), Ok([name].into()));
         (request.settings, request.reentry) = (settings, ReentryMode::Never);
@@ -159,9 +161,9 @@ impl AnyOfRequest {
         request
     }
 
-    /// Becomes the release watcher of all clients, and acquires a candidate in this role.
+    /// Waits for the role of the release watcher, and then acquires a candidate in this role.
     ///
-    /// The call competes for the role after a delay, because most calls acquire a candidate earlier.
+    /// The call competes for the role only after a delay, because most calls acquire a candidate earlier.
     async fn watch_releases(&self, any_of: &CheckedAnyOf) -> AcquiredCandidate {
         let context = &*self.client.context;
         let pacing = any_of.settings.pacing;
@@ -181,11 +183,12 @@ impl AnyOfRequest {
         }
     }
 
-    /// Runs `work`, watched by the stall watchdog.
+    /// Runs the work of a call, watched by the stall watchdog, and reports the call to the observer. Returns the guard
+    /// of the acquired lease. A call that acquires nothing, and has no error, ends as `without_guard`.
     async fn call(
         &self,
         name: &'static str,
-        without: CallEnd,
+        without_guard: CallEnd,
         first: Option<usize>,
         work: impl Fn(CheckedAnyOf) -> BoxFuture<'static, Result<Option<AcquiredCandidate>, Error>>,
     ) -> Result<Option<LockedCandidate>, Error> {
@@ -199,14 +202,17 @@ impl AnyOfRequest {
         );
         let mut call = LockCall::begin(context, mode);
         let work = || work(any_of.clone()).instrument(span.clone()).boxed();
-        let done = watch_call(&self.client.waiters, &resources, work).await;
-        let locked = done.map(|acquired| {
+        let acquired = watch_call(&self.client.waiters, &resources, work).await;
+        let locked = acquired.map(|acquired| {
             acquired.map(|(index, acquired)| {
                 let guard = LockGuard::new(Arc::clone(&self.client), self.client.leases.adopt(acquired));
                 (index, CallGuard { guard, end: CallEnd::Acquired })
             })
         });
-        call.ended(locked.as_ref().map(|locked| locked.as_ref().map(|(_, locked)| locked.end)), without);
+        call.ended(
+            locked.as_ref().map(|locked| locked.as_ref().map(|(_, locked)| locked.end)),
+            without_guard,
+        );
         Ok(locked?.map(|(index, locked)| {
             span.record("id", tracing::field::display(locked.guard.id()));
             span.record("token", tracing::field::display(locked.guard.fencing_token()));
@@ -214,6 +220,7 @@ impl AnyOfRequest {
         }))
     }
 
+    /// Returns the checked request of a call that locks. A read-only client is an error.
     fn checked(&self, first: Option<usize>) -> Result<CheckedAnyOf, Error> {
         let context = &*self.client.context;
         if context.settings.is_read_only() {
@@ -236,7 +243,8 @@ impl AnyOfRequest {
     }
 }
 
-/// Returns the options of the release watcher's lock: the options of the candidates, with the same or a shorter ttl.
+/// Returns the options of the release watcher's lock: node timeout and poll interval of the candidates, with the same
+/// or a shorter ttl.
 fn release_watcher_options(candidates: &CheckedLock) -> LockOptions {
     let CheckedLock { attempt, pacing, .. } = candidates;
     let ttl = RELEASE_WATCHER_TTL.max(attempt.node_timeout.saturating_mul(NODE_TIMEOUTS_PER_TTL));

@@ -1,4 +1,7 @@
 //! Locks of any one of several resources, and semaphores, which lock any one of their slots.
+//!
+//! [`AnyOf`] and [`Semaphore`] are the public API. Both make an [`any_of_request`], and `acquire/any_of` acquires the
+//! lease.
 
 mod any_of;
 mod any_of_request;

@@ -1,4 +1,4 @@
-//! The semaphore and its permits.
+//! The semaphore and its permits. A permit is a lease on one of the slots.
 
 use std::{
     fmt,
@@ -30,32 +30,38 @@ use crate::{
 /// The largest number of permits of a semaphore.
 const MAX_PERMITS: u32 = 1_024;
 
-/// The largest number of permits that are acquired at once.
+/// The largest number of permits that one call acquires.
 const MAX_PERMITS_AT_ONCE: usize = 64;
 
 /// A semaphore: a number of permits for all clients of the quorum. At most this number of permits is valid at a time,
 /// under the assumptions of the [crate's promises](crate#what-is-promised-and-on-what-it-rests).
 ///
-/// Each permit is an ordinary lease on one of the *slots* of the semaphore, which are numbered from 0. Therefore a permit
-/// is renewed, lost and fenced as every lease is. No node counts permits, because two of three votes by a count at each of
-/// three nodes would admit half as many permits again.
+/// Each permit is an ordinary lease on one of the *slots* of the semaphore, which are numbered from 0. Therefore a
+/// permit is renewed, lost and fenced as every lease is. No node counts permits: if each of three nodes admitted *n*
+/// permits, and a permit needed the votes of two nodes, 1.5 *n* permits would be valid.
 ///
-/// The caller sets the number of permits, as in tokio. If callers differ, the largest number is the limit of valid permits.
-/// To change the number, roll out the new number. A slot beyond a smaller number is free once its permit ends. The command
-/// `redquorum inspect` shows slots in use beyond a number.
+/// The caller sets the number of permits, as in tokio. If the numbers of the callers differ, at most the largest
+/// number of permits is valid. To change the number, deploy the new number to all callers. After a change to a smaller
+/// number, a slot beyond that number is no longer used once its permit ends. The command `redquorum inspect` shows
+/// slots in use beyond a number.
 ///
-/// A client that finds no vacant slot waits in the queues of three random slots, or of all slots if there are fewer. With
-/// more than three slots, the client also competes for the role of the *release watcher* after some 500 ms: this one client
-/// listens for the release of every slot. In addition, each waiting call queries all slots once in each
-/// [longest poll interval](LockOptions::poll_interval). Therefore a waiter takes a free slot within 8 s. Clients that wait for
-/// the same slots are served in the order of [`RedLock::lock`](crate::RedLock::lock). Clients that wait for different slots
-/// have no order: with more than three slots, later clients may be served earlier, repeatedly.
+/// A client that finds no vacant slot waits in the queues of three random slots, or of all slots if there are fewer. If
+/// there are more than three slots, a waiting call can acquire the remaining slots in two ways:
 ///
-/// A permit is never re-entered. Clients that each acquire several permits one after the other may wait for each
-/// other, so these clients need [`acquire_many`](Semaphore::acquire_many).
-/// [`hold_at_most`](LockOptions::hold_at_most) limits the time of a permit.
+/// * After some 500 ms, the call also competes for the role of the *release watcher*. This one client listens for the
+///   release of every slot.
+/// * The call queries all slots once in each [longest poll interval](LockOptions::poll_interval). Therefore a waiter
+///   takes a free slot within 8 s by default.
 ///
-/// Use one semaphore value for all permits instead of a new value for each: a value begins with the slot that it released
+/// Clients that wait for the same slots are served in the order of [`RedLock::lock`](crate::RedLock::lock). Clients
+/// that wait for different slots have no order: with more than three slots, later clients may be served earlier,
+/// repeatedly.
+///
+/// A permit is never re-entered. Clients that each acquire several permits one after the other may wait for each other.
+/// Therefore these clients need [`acquire_many`](Semaphore::acquire_many). The option
+/// [`hold_at_most`](LockOptions::hold_at_most) limits the time for which a permit is valid.
+///
+/// A program should use one semaphore value for all of its permits. The value first attempts the slot that it released
 /// last, which is usually vacant.
 ///
 /// ```
@@ -78,29 +84,31 @@ pub struct Semaphore {
     slots: Slots,
 }
 
-/// The slots to attempt first, shared by a semaphore and its permits.
+/// The record of the slots to attempt first. A semaphore, its clones and its permits share one record.
 type Slots = Arc<Mutex<FirstSlots>>;
 
 #[derive(Debug)]
 struct FirstSlots {
     /// The slots that this semaphore has released, the latest last.
     released: Vec<usize>,
-    /// The slot to attempt if none was released. The slot differs from call to call, so that tasks do not split votes.
+    /// The slot of the last call that found no released slot. Each such call attempts the next slot, so that tasks of
+    /// this client do not split votes.
     next: usize,
 }
 
 /// A permit of a [`Semaphore`], for as long as its lease is valid and this value lives. The permit derefs to [`Lease`],
 /// which has the methods of the lease. The drop releases the permit, as the drop of a [`LockGuard`] unlocks.
 ///
-/// A store that is written under permits needs a row for each slot. The store refuses a slot that is not below the number
-/// of permits, and a token below the token in the row of the slot. Tokens of different slots are not comparable.
+/// Tokens of different slots are not comparable. Therefore a store that is written under permits needs a row for each
+/// slot. The store has to refuse a slot that is not below the number of permits, and a token that is below the token
+/// in the row of its slot.
 #[must_use = "dropping a permit releases it at once: bind it to a name, `_` is none"]
 pub struct Permit {
     guard: LockGuard,
     slot: SlotReturn,
 }
 
-/// The return of a slot: when this is dropped, the semaphore remembers the slot as probably free.
+/// The slot of a permit. The drop records the slot as released, so that the semaphore attempts the slot first.
 struct SlotReturn {
     index: usize,
     slots: Slots,
@@ -110,7 +118,8 @@ struct SlotReturn {
 impl Quorum {
     /// Returns a semaphore of `permits` permits (1 to 1,024), with the quorum's settings. Nothing is sent yet.
     ///
-    /// An invalid name or number is an error of the first call. A lock and a semaphore of the same name are independent.
+    /// If the name or the number is invalid, the first call returns an error. A lock and a semaphore of the same name
+    /// are independent.
     pub fn semaphore(&self, name: impl AsRef<[u8]>, permits: u32) -> Semaphore {
         Semaphore::new(Arc::clone(self.client()), Resource::new(name).map_err(ConfigError::from), permits)
     }
@@ -135,7 +144,8 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock); [`Error::Config`] (`OutOfRange`) if the number of permits is invalid.
+    /// As [`RedLock::lock`](crate::RedLock::lock); [`Error::Config`] (`OutOfRange`) if the number of permits is
+    /// invalid.
     ///
     /// # Cancel safety
     ///
@@ -145,7 +155,7 @@ impl Semaphore {
         Ok(self.permit(locked))
     }
 
-    /// Acquires a permit, and waits for at most `wait`. Returns `None` if no slot was vacant for all that time.
+    /// Acquires a permit, and waits for at most `wait`. Returns `None` if no slot can be acquired in that time.
     ///
     /// # Errors
     ///
@@ -158,8 +168,9 @@ impl Semaphore {
         Ok(self.request.lock_for(self.first(), wait).await?.map(|locked| self.permit(locked)))
     }
 
-    /// Attempts one slot, and then the slots that a node reports as vacant. Returns `None` if there is no permit, or other
-    /// clients are ahead. The permit must be bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    /// Attempts one slot, and then slots that a node reports as vacant, without waiting. Returns `None` if every slot
+    /// is held or has waiters. The permit must be bound to a variable, as
+    /// [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
@@ -172,18 +183,19 @@ impl Semaphore {
         Ok(self.request.try_lock(self.first()).await?.map(|locked| self.permit(locked)))
     }
 
-    /// Acquires `permits` permits (1 to 64, and at most the number of the semaphore), all or none, and waits until all are
-    /// acquired.
+    /// Acquires `permits` permits (1 to 64, and at most the number of the semaphore), all or none, and waits until all
+    /// are acquired.
     ///
-    /// Clients that acquire several permits take turns, in the order of [`RedLock::lock`](crate::RedLock::lock). The
-    /// client with the turn keeps its permits until the last permit is acquired. Therefore no clients wait for each
-    /// other in a circle, and a client that needs many permits delays the clients behind. Clients that acquire a
-    /// single permit need no turn. An operator can [force-unlock](Self::multi_permit_resource) the turn of a client
-    /// that hangs.
+    /// Clients that acquire several permits take turns by a lock, the multi-permit lock, in the order of
+    /// [`RedLock::lock`](crate::RedLock::lock). The holder of that lock keeps the permits that it has, and waits for
+    /// the rest. Therefore no clients wait for each other in a circle, but a client that needs many permits delays the
+    /// clients behind. Clients that acquire a single permit do not need the multi-permit lock. If its holder hangs, an
+    /// operator can [force-unlock](Self::multi_permit_resource) the multi-permit lock.
     ///
-    /// A caller that has a permit of this semaphore must not wait for more permits by this call, because the call may wait
-    /// for the caller's own permit. A permit that ends during the wait for the rest is acquired anew. Leases [without
-    /// renewal](crate::LockOptions::without_renewal) may end repeatedly, if the rest takes longer than their validity.
+    /// A caller that has a permit of this semaphore must not wait for more permits by this call, because the call may
+    /// wait for the caller's own permit. A permit that ends during the wait for the rest is acquired again. If the
+    /// wait takes longer than the validity of leases [without renewal](crate::LockOptions::without_renewal), these may
+    /// end repeatedly.
     ///
     /// # Errors
     ///
@@ -191,39 +203,39 @@ impl Semaphore {
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire`](Self::acquire). Permits that were acquired before are released.
+    /// As [`acquire`](Self::acquire). The permits that the call has acquired are released.
     pub async fn acquire_many(&self, permits: u32) -> Result<Vec<Permit>, Error> {
         let (wanted, name) = self.checked_number(permits)?;
         if mutation::is_on(Mutation::ParallelPermits) {
             return self.collect(wanted).await;
         }
-        let turn = self.turn(&name);
+        let multi_permit_lock = self.multi_permit_lock(&name);
         let acquire = || {
-            let (semaphore, turn) = (self.clone(), turn.clone().part_of_call());
+            let (semaphore, multi_permit_lock) = (self.clone(), multi_permit_lock.clone().part_of_call());
             async move {
                 loop {
-                    let turn = turn.lock().await?;
+                    let guard = multi_permit_lock.lock().await?;
                     tokio::select! {
                         biased;
                         acquired = semaphore.collect(wanted) => return acquired,
-                        // The turn is lost, so another client may collect permits. If both clients kept permits, they
-                        // might wait for each other.
-                        _ = turn.lost() => {}
+                        // After the loss, another client may collect permits. If both clients kept permits, each might
+                        // wait for the permits of the other. Therefore this call releases its permits.
+                        _ = guard.lost() => {}
                     }
                 }
             }
             .boxed()
         };
-        turn.watch(acquire).await
+        multi_permit_lock.watch(acquire).await
     }
 
-    /// Acquires several permits for at most `wait`, like [`acquire_many`](Self::acquire_many) otherwise. Returns `None` if
-    /// fewer permits were free for all that time. Before that, the call checks whether a quorum answers, for at most a node
-    /// timeout.
+    /// Acquires several permits, as [`acquire_many`](Self::acquire_many) does, and waits for at most `wait`. Returns
+    /// `None` if the permits cannot all be acquired in that time. Before a return of `None`, the call checks whether a
+    /// quorum answers. The check takes at most a further node timeout.
     ///
     /// # Errors
     ///
-    /// As [`acquire_many`](Self::acquire_many); [`Error::NoQuorum`] if no quorum answers at the end of the time.
+    /// As [`acquire_many`](Self::acquire_many); [`Error::NoQuorum`] also if no quorum answers the check.
     ///
     /// # Cancel safety
     ///
@@ -248,16 +260,16 @@ impl Semaphore {
                 Either::Left((acquired, _)) => Some(acquired),
                 Either::Right(_) => None,
             };
-        // The permits of this call are released at this point.
+        // At this point, a call that timed out has released its permits.
         match acquired {
             Some(acquired) => acquired.map(Some),
-            // The answers decide whether other clients have the permits, or no quorum answers.
+            // The query distinguishes permits in use from nodes that do not answer.
             None => self.available_permits().await.map(|_| None),
         }
     }
 
-    /// Makes one attempt for `permits` permits, and returns `None` if fewer are free, or another client has the turn to
-    /// acquire several.
+    /// Acquires `permits` permits without waiting, all or none. Returns `None` if fewer permits are free, or if another
+    /// client has the multi-permit lock.
     ///
     /// # Errors
     ///
@@ -268,15 +280,15 @@ impl Semaphore {
     /// As [`acquire_many`](Self::acquire_many).
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Vec<Permit>>, Error> {
         let (wanted, name) = self.checked_number(permits)?;
-        let turn = self.turn(&name);
+        let multi_permit_lock = self.multi_permit_lock(&name);
         let acquire = || {
-            let (semaphore, turn) = (self.clone(), turn.clone().part_of_call());
+            let (semaphore, multi_permit_lock) = (self.clone(), multi_permit_lock.clone().part_of_call());
             async move {
-                let Some(_turn) = turn.try_lock().await? else { return Ok(None) };
+                let Some(_guard) = multi_permit_lock.try_lock().await? else { return Ok(None) };
                 let mut permits: Vec<Permit> = Vec::with_capacity(wanted);
                 while permits.len() < wanted {
-                    // Simultaneous attempts may refuse each other a slot. Therefore, after a round that acquired a
-                    // permit, another round follows.
+                    // Parallel calls may take votes for a slot from each other, so a slot may stay free. Therefore the
+                    // missing permits are attempted again, until a repetition acquires none.
                     let before = permits.len();
                     for attempt in join_all((before..wanted).map(|_| semaphore.try_acquire())).await {
                         permits.extend(attempt?);
@@ -290,7 +302,7 @@ impl Semaphore {
             }
             .boxed()
         };
-        turn.watch(acquire).await
+        multi_permit_lock.watch(acquire).await
     }
 
     /// Acquires a permit, runs a closure, and releases the permit, as [`RedLock::run`](crate::RedLock::run) does.
@@ -337,9 +349,9 @@ impl Semaphore {
         Ok(resource_at(slot))
     }
 
-    /// Returns the resource of the lock by which clients that acquire several permits take turns, to
-    /// [inspect](Quorum::inspect) or [force-unlock](crate::admin::force_unlock). After the force-unlock, the holder
-    /// releases its permits and waits for another turn.
+    /// Returns the resource of the multi-permit lock, by which clients that acquire several permits take turns, to
+    /// [inspect](Quorum::inspect) or [force-unlock](crate::admin::force_unlock). After a force-unlock, the holder
+    /// releases the permits that the call has acquired, and waits for the lock again.
     ///
     /// # Errors
     ///
@@ -348,6 +360,8 @@ impl Semaphore {
         Ok(names::multi_permit(&self.request.candidates.clone()?.name))
     }
 
+    /// Returns the slot to attempt first. `None` if the semaphore is invalid, and in a forked process, where a thread
+    /// that does not exist may have left the mutex locked.
     fn first(&self) -> Option<usize> {
         if self.home().is_left() {
             return None;
@@ -368,13 +382,12 @@ impl Semaphore {
         self.request.client.context.home()
     }
 
-    /// Returns the lock by which clients that acquire several permits take turns. Its holder keeps permits while it waits for
-    /// the rest.
-    fn turn(&self, name: &Resource) -> LockRequest {
+    /// Returns the request for the multi-permit lock. Its holder keeps permits while it waits for the rest.
+    fn multi_permit_lock(&self, name: &Resource) -> LockRequest {
         self.request.singleton_lock(names::multi_permit(name), self.request.settings.clone())
     }
 
-    /// Checks a number of permits to acquire at once. Returns the number and the name of the semaphore.
+    /// Checks the number of permits that one call acquires. Returns the number, and the name of the semaphore.
     fn checked_number(&self, permits: u32) -> Result<(usize, Resource), Error> {
         let candidates = self.request.candidates.clone()?;
         let (wanted, most) = (permits as usize, MAX_PERMITS_AT_ONCE.min(candidates.count));
@@ -386,13 +399,14 @@ impl Semaphore {
 
     /// Acquires `wanted` permits, all of which are valid on return.
     async fn collect(&self, wanted: usize) -> Result<Vec<Permit>, Error> {
-        // For few permits, each call waits in more than three queues. In three queues each, the last calls would mostly
-        // wait for slots that the first calls have acquired.
-        let mut each = self.clone();
-        each.request.queues = (MAX_PERMITS_AT_ONCE / wanted).max(QUEUES_JOINED);
+        // One call for each permit waits. If each call waited in three queues, the last calls would mostly wait for
+        // slots that this client has already. Therefore each call waits in more queues, unless many permits are
+        // wanted.
+        let mut single = self.clone();
+        single.request.queues = (MAX_PERMITS_AT_ONCE / wanted).max(QUEUES_JOINED);
         let mut permits = Vec::with_capacity(wanted);
         while permits.len() < wanted {
-            let missing = (permits.len()..wanted).map(|_| each.acquire());
+            let missing = (permits.len()..wanted).map(|_| single.acquire());
             permits.extend(try_join_all(missing).await?);
             permits.retain(|permit: &Permit| permit.is_valid());
         }
@@ -401,7 +415,7 @@ impl Semaphore {
 }
 
 impl Permit {
-    /// The slot, from 0.
+    /// Returns the slot, from 0.
     #[must_use]
     pub fn slot(&self) -> usize {
         self.slot.index
@@ -411,7 +425,7 @@ impl Permit {
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] if the lease was over before, and no other.
+    /// Only [`Error::LeaseLost`], if the lease had ended before the call.
     ///
     /// # Cancel safety
     ///
@@ -450,6 +464,7 @@ impl Drop for SlotReturn {
     }
 }
 
+/// Returns the slots of a semaphore as candidates. An invalid number of permits is an error.
 fn slots_of(name: Resource, permits: u32) -> Result<Candidates, ConfigError> {
     if permits == 0 || permits > MAX_PERMITS {
         return Err(out_of_range("permits", permits, format!("1 to {MAX_PERMITS}")));

@@ -1,4 +1,4 @@
-//! Semaphores, and locks on any one of several resources, on in-memory nodes, in virtual time.
+//! Tests of semaphores and of locks of any one of several resources, on in-memory nodes, in virtual time.
 
 #![allow(clippy::disallowed_methods, reason = "these tests pass the virtual time")]
 
@@ -28,6 +28,7 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(30);
 
+/// Returns the slots of the permits.
 fn slots(permits: &[Permit]) -> BTreeSet<usize> {
     permits.iter().map(Permit::slot).collect()
 }
@@ -84,7 +85,7 @@ async fn tasks_of_several_clients_all_get_permits_and_leave_no_keys() {
     }
 }
 
-/// The call does not wait for nodes that are down.
+/// Two of five nodes are down. The call does not wait for these nodes.
 #[tokio::test(start_paused = true)]
 async fn a_refused_try_acquire_returns_at_once() {
     let cluster = MemoryCluster::new(5);
@@ -139,7 +140,7 @@ async fn a_dropped_or_timed_out_call_leaves_no_queue_entry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_first_tries_the_slot_that_it_released_last() {
+async fn a_semaphore_first_attempts_the_slot_that_it_released_last() {
     let cluster = MemoryCluster::new(3);
     let semaphore = client(&cluster).semaphore("s", 1000);
     let slot = semaphore.acquire().await.unwrap().slot();
@@ -161,23 +162,24 @@ async fn a_permit_without_renewal_is_lost_and_its_slot_is_vacant_after_the_ttl()
     assert!(start.elapsed() < TTL + Duration::from_secs(1), "{:?}", start.elapsed());
     assert_eq!(expiring.lost().await.reason, LossReason::Expired);
     assert!(expiring.release().await.is_err());
-    assert!(next.is_valid(), "the late unlock deletes the key of the next lease");
+    assert!(next.is_valid(), "the late unlock has deleted the key of the next lease");
     pass(TTL * 3).await;
-    assert!(next.is_valid(), "the next permit is not renewed");
+    assert!(next.is_valid(), "the next permit was not renewed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn permits_above_a_smaller_number_of_permits_remain_until_released() {
+async fn slots_beyond_a_smaller_number_of_permits_remain_until_released() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
-    let (three, one) = (quorum.semaphore("s", 3), quorum.semaphore("s", 1));
+    let (of_three, of_one) = (quorum.semaphore("s", 3), quorum.semaphore("s", 1));
     let mut permits = Vec::new();
     for _ in 0..3 {
-        permits.push(three.acquire().await.unwrap());
+        permits.push(of_three.acquire().await.unwrap());
     }
-    assert!(one.try_acquire().await.unwrap().is_none());
+    assert!(of_one.try_acquire().await.unwrap().is_none());
     permits.retain(|permit| permit.slot() > 0);
-    assert_eq!(one.acquire().await.unwrap().slot(), 0);
+    assert_eq!(of_one.acquire().await.unwrap().slot(), 0);
+    assert!(permits.iter().all(|permit| permit.is_valid()), "a slot beyond the number has ended");
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,7 +229,7 @@ async fn any_of_locks_one_free_resource() {
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
-/// Returns the output and the duration of a future. Panics after a minute.
+/// Returns the output and the duration of a future, which has to be ready within a minute.
 async fn timed<T>(future: impl Future<Output = T>) -> (T, Duration) {
     let start = tokio::time::Instant::now();
     let value = tokio::time::timeout(Duration::from_secs(60), future)
@@ -241,8 +243,8 @@ async fn assert_pending_for<T>(future: impl Future<Output = T>, duration: Durati
     assert!(tokio::time::timeout(duration, future).await.is_err(), "the call ended without a vacant slot");
 }
 
-/// Each waiter is in the queues of only three slots, but gets any released slot, because each
-/// waiter in turn is the release watcher.
+/// Each waiter is in the queues of only three of 400 slots. One waiter at a time is the release watcher,
+/// which gets any released slot.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_gets_the_next_released_slot_even_outside_of_its_queues() {
     let cluster = MemoryCluster::new(5);
@@ -253,8 +255,8 @@ async fn a_waiter_gets_the_next_released_slot_even_outside_of_its_queues() {
     let mut waiting: FuturesUnordered<_> = clients
         .iter()
         .map(|quorum| {
-            let semaphore_b = quorum.semaphore("s", 400);
-            async move { semaphore_b.acquire().await.unwrap() }
+            let semaphore = quorum.semaphore("s", 400);
+            async move { semaphore.acquire().await.unwrap() }
         })
         .collect();
     for _ in 0..4 {
@@ -269,8 +271,8 @@ async fn a_waiter_gets_the_next_released_slot_even_outside_of_its_queues() {
     assert_eq!(locked_nodes(&cluster), NONE, "the key of a release watcher is left");
 }
 
-/// The only waiter for the slot has left its queue. The holder does not know that, and its unlock
-/// sets a yield mark.
+/// The only waiter for the slot has left the queue of the slot. The client of the permit still has the record
+/// of a waiter, so its unlock sets a yield mark.
 #[tokio::test(start_paused = true)]
 async fn the_release_watcher_takes_a_slot_despite_its_yield_mark() {
     let cluster = MemoryCluster::new(3);
@@ -282,10 +284,10 @@ async fn the_release_watcher_takes_a_slot_despite_its_yield_mark() {
     assert_pending_for(&mut waiting, Duration::from_secs(2)).await;
     let permit = permits.swap_remove(200);
     let slot = leaving.semaphore("s", 400).slot_resource(permit.slot()).unwrap();
-    let slot = RedLock::new(Arc::clone(leaving.client()), Ok(slot));
-    assert_pending_for(slot.lock(), Duration::from_millis(50)).await;
+    let lock_of_slot = RedLock::new(Arc::clone(leaving.client()), Ok(slot));
+    assert_pending_for(lock_of_slot.lock(), Duration::from_millis(50)).await;
     permit.renew().await.unwrap();
-    let mut waiting_for_slot = Box::pin(slot.lock());
+    let mut waiting_for_slot = Box::pin(lock_of_slot.lock());
     assert_pending_for(&mut waiting_for_slot, Duration::from_millis(50)).await;
     permit.renew().await.unwrap();
     drop(waiting_for_slot);
@@ -295,8 +297,8 @@ async fn the_release_watcher_takes_a_slot_despite_its_yield_mark() {
     assert!(took < Duration::from_millis(20), "{took:?}");
 }
 
-/// A waiter becomes the release watcher when the lease of a dead watcher ends, and then finds a
-/// slot whose lease expired without a notice.
+/// The waiter becomes the release watcher when the lease of a dead release watcher ends. In this role, the waiter
+/// finds a slot whose lease expired without a notice.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_finds_an_expired_slot_after_the_death_of_the_release_watcher() {
     let cluster = MemoryCluster::new(3);
@@ -304,7 +306,7 @@ async fn a_waiter_finds_an_expired_slot_after_the_death_of_the_release_watcher()
     let semaphore = client_a.semaphore("s", 400);
     let permits = try_join_all((0..400).map(|_| semaphore.acquire())).await.unwrap();
     let hold_at_all_nodes = |resource, ttl| {
-        cluster.servers().iter().for_each(|server| server.hold(resource, "gone", ttl));
+        cluster.servers().iter().for_each(|server| server.hold(resource, "dead", ttl));
     };
     hold_at_all_nodes("redquorum:release_watcher:{s}:400", TTL);
     let semaphore_b = client_b.semaphore("s", 400);
@@ -318,9 +320,9 @@ async fn a_waiter_finds_an_expired_slot_after_the_death_of_the_release_watcher()
     drop(permits);
 }
 
-/// The ttl of the role is 10 s, or four node timeouts if that is longer, and at most the ttl of the permits.
+/// The ttl is 10 s, or four node timeouts if this is longer, and at most the ttl of the permits.
 #[tokio::test(start_paused = true)]
-async fn the_lock_of_the_release_watcher_has_a_ttl_by_node_timeout_and_ttl_of_permits() {
+async fn the_ttl_of_the_release_watcher_depends_on_the_options_of_the_permits() {
     let seconds = Duration::from_secs;
     for (options, ttl) in [
         (LockOptions::new(), seconds(10)),
@@ -342,8 +344,8 @@ async fn the_lock_of_the_release_watcher_has_a_ttl_by_node_timeout_and_ttl_of_pe
     }
 }
 
-/// Each of five nodes gets about one request in two seconds: for queue entries, for the lease of
-/// the release watcher, and to find slots that expired without a notice.
+/// In 30 s, five nodes get 30 to 100 requests together: for queue entries, for the lease of the release
+/// watcher, and to find slots that expired without a notice.
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_permit_sends_few_requests() {
     let cluster = MemoryCluster::new(5);
@@ -370,7 +372,7 @@ async fn acquire_many_returns_all_permits_or_none() {
     let single = semaphore_b.acquire().await.unwrap();
     let mut waiting = Box::pin(semaphore_a.acquire_many(4));
     tokio::select! {
-        _ = &mut waiting => panic!("another has one"),
+        _ = &mut waiting => panic!("another client has a permit"),
         () = pass(Duration::from_secs(1)) => {}
     }
     assert!(
@@ -386,7 +388,7 @@ async fn acquire_many_returns_all_permits_or_none() {
     );
     let mut waiting = Box::pin(semaphore_a.acquire_many(4));
     tokio::select! {
-        _ = &mut waiting => panic!("another has one"),
+        _ = &mut waiting => panic!("another client has a permit"),
         () = pass(Duration::from_secs(1)) => {}
     }
     drop(single);
@@ -394,12 +396,12 @@ async fn acquire_many_returns_all_permits_or_none() {
     assert_eq!(slots(&permits), BTreeSet::from([0, 1, 2, 3]));
     drop(permits);
     pass(Duration::from_millis(5)).await;
-    assert_eq!(locked_nodes(&cluster), NONE, "the lock of `acquire_many` is left");
+    assert_eq!(locked_nodes(&cluster), NONE, "the multi-permit lock is left");
 }
 
-/// Lets six clients repeatedly acquire several of ten permits. Returns the largest number of
+/// Has six clients acquire one or several of ten permits repeatedly. Returns the largest number of
 /// permits that were held at the same time.
-async fn acquire_several() -> usize {
+async fn acquire_repeatedly() -> usize {
     let cluster = MemoryCluster::new(3);
     let clients: Vec<Quorum> = (0..6).map(|_| client(&cluster)).collect();
     let (held, maximum) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -424,22 +426,22 @@ async fn acquire_several() -> usize {
     maximum.into_inner()
 }
 
-/// Most clients want more than half of the permits. Without turns, two clients could each keep
+/// Most clients want more than half of the permits. Without the multi-permit lock, two clients could each keep
 /// permits that the other client needs, and wait forever.
 #[tokio::test(start_paused = true)]
 async fn calls_of_acquire_many_do_not_wait_for_each_other_forever() {
     let with_timeout = |time, work| tokio::time::timeout(time, work);
-    assert!(with_timeout(Duration::from_secs(20), acquire_several()).await.unwrap() <= 10);
+    assert!(with_timeout(Duration::from_secs(20), acquire_repeatedly()).await.unwrap() <= 10);
     let _broken = break_rule(Some(Mutation::ParallelPermits));
     // By chance, the clients may all acquire their permits one after the other, so several runs may
     // be needed.
     let mut runs = 0..10;
-    while with_timeout(Duration::from_secs(300), acquire_several()).await.is_ok() {
-        assert!(runs.next().is_some(), "no run hangs without the turns");
+    while with_timeout(Duration::from_secs(300), acquire_repeatedly()).await.is_ok() {
+        assert!(runs.next().is_some(), "no run hangs without the multi-permit lock");
     }
 }
 
-/// If calls of one owner shared their turn by re-entrancy, they would wait for each other.
+/// If the calls of one owner re-entered the multi-permit lock, the calls would wait for each other.
 #[tokio::test(start_paused = true)]
 async fn calls_of_acquire_many_by_one_owner_take_turns() {
     let cluster = MemoryCluster::new(3);
@@ -447,29 +449,30 @@ async fn calls_of_acquire_many_by_one_owner_take_turns() {
     let semaphore = quorum.semaphore("s", 4);
     let single = semaphore.acquire().await.unwrap();
     let owner = Owner::new();
-    let several = || owner.scope(async { drop(semaphore.acquire_many(3).await.unwrap()) });
+    let acquire_and_release = || owner.scope(async { drop(semaphore.acquire_many(3).await.unwrap()) });
     let release = async {
         pass(Duration::from_secs(1)).await;
         drop(single);
     };
-    let both = async { tokio::join!(several(), several(), several(), release) };
-    tokio::time::timeout(Duration::from_secs(20), both).await.unwrap();
+    let all =
+        async { tokio::join!(acquire_and_release(), acquire_and_release(), acquire_and_release(), release) };
+    tokio::time::timeout(Duration::from_secs(20), all).await.unwrap();
 }
 
-/// The first permits expire during the wait for the last permit, so they are acquired again.
+/// The first permits expire during the wait for the last permit, and are acquired again.
 #[tokio::test(start_paused = true)]
 async fn all_permits_of_acquire_many_are_valid_when_the_call_returns() {
     let cluster = MemoryCluster::new(3);
     let (client_a, client_b) = (client(&cluster), client(&cluster));
     let fixed = LockOptions::new().ttl(Duration::from_secs(2)).without_renewal();
     let semaphore_a = client_a.semaphore("s", 3).options(fixed);
-    let semaphore_b = client_b.semaphore("s", 3).acquire().await.unwrap();
+    let single = client_b.semaphore("s", 3).acquire().await.unwrap();
     let mut waiting = Box::pin(semaphore_a.acquire_many(3));
     tokio::select! {
-        _ = &mut waiting => panic!("another has one"),
+        _ = &mut waiting => panic!("another client has a permit"),
         () = pass(Duration::from_secs(15)) => {}
     }
-    drop(semaphore_b);
+    drop(single);
     let permits = waiting.await.unwrap();
     assert!(permits.iter().all(|permit| permit.is_valid()));
 }
@@ -483,9 +486,10 @@ async fn acquire_many_refuses_invalid_numbers_of_permits() {
     }
 }
 
-/// The queue node of the slot answers that the slot is held, and the other nodes do not answer.
+/// One node answers that the slot is held, and the other two nodes do not answer. Each node is the answering
+/// node once, with and without a waiter of another client.
 #[tokio::test(start_paused = true)]
-async fn acquire_gives_up_after_its_quorum_timeout_although_one_node_says_held() {
+async fn acquire_ends_at_its_quorum_timeout_although_one_node_answers() {
     for (answering, has_waiter) in (0..3).flat_map(|node| [(node, false), (node, true)]) {
         let cluster = MemoryCluster::new(3);
         let (holder, waiter) = (client(&cluster), client(&cluster));

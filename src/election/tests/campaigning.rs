@@ -1,4 +1,4 @@
-//! Campaigns: elections, refusals and failures of candidates.
+//! Campaigns: elected, refused and failed candidates.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn a_waiting_candidate_is_elected_within_20_ms_of_a_resignation() {
     let mut campaign = std::pin::pin!(second.campaign("host-2"));
     assert!(campaign.as_mut().now_or_never().is_none());
     pass(10 * TTL).await;
-    assert!(campaign.as_mut().now_or_never().is_none(), "two clients lead at once");
+    assert!(campaign.as_mut().now_or_never().is_none(), "two candidates lead at once");
     assert!(first.is_valid());
     let resigned = tokio::time::Instant::now();
     assert_eq!(first.resign().await.unwrap().done(), 3);
@@ -86,7 +86,7 @@ async fn a_campaign_of_the_same_owner_does_not_re_enter_the_leadership() {
             let _leadership = election.campaign("host-1").await.unwrap();
             assert!(election.try_campaign("host-1").await.unwrap().is_none());
             let campaign = tokio::time::timeout(10 * SECOND, election.campaign("host-1")).await;
-            assert!(campaign.is_err(), "two clients lead at once");
+            assert!(campaign.is_err(), "two candidates lead at once");
         })
         .await;
 }
@@ -121,8 +121,8 @@ async fn a_campaign_returns_only_after_a_quorum_has_recorded_the_value() {
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(campaign.as_mut().now_or_never().is_none());
     cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
-    let before_the_record = tokio::time::timeout(3 * SECOND, campaign.as_mut()).await;
-    assert!(before_the_record.is_err(), "no quorum has recorded the value");
+    let early_end = tokio::time::timeout(3 * SECOND, campaign.as_mut()).await;
+    assert!(early_end.is_err(), "the campaign has ended before a quorum recorded the value");
     thaw_all(&cluster);
     let leadership = campaign.await.unwrap();
     assert!(leadership.is_valid());
@@ -204,7 +204,7 @@ async fn calls_without_a_quorum_or_after_shutdown_return_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_of_the_same_name_blocks_campaigns_but_has_no_leader() {
+async fn a_lock_on_the_name_blocks_campaigns_but_is_no_leader() {
     let cluster = MemoryCluster::new(3);
     let election = election_of_new_client(&cluster);
     let _guard = client(&cluster).red_lock("e").lock().await.unwrap();

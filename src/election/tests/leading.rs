@@ -1,4 +1,4 @@
-//! The term of one leader, from the campaign to the resignation or the loss.
+//! Leaders after their election: their values, their resignation and the loss of their leases.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,11 +15,11 @@ use crate::{
     node::{Operation, memory::Behaviour},
 };
 
-/// The validity of a lease with a ttl of 30 s: less 1 % drift and 2 ms margin.
+/// The validity of a lease with a ttl of 30 s: the ttl minus drift (1 %) and margin (2 ms).
 const VALIDITY: Duration = Duration::from_millis(29_698);
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_keeps_its_term_without_a_minority_of_nodes() {
+async fn a_leader_keeps_its_term_if_a_minority_of_nodes_fails() {
     let cluster = MemoryCluster::new(5);
     let election = election_of_new_client(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();
@@ -55,12 +55,12 @@ async fn a_leader_without_a_quorum_loses_its_lease_before_the_next_election() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_is_dropped_when_its_leader_loses_the_lease() {
+async fn while_valid_drops_its_work_when_the_leader_loses_the_lease() {
     let cluster = MemoryCluster::new(3);
     let leadership = election_of_new_client(&cluster).campaign("host-1").await.unwrap();
     let term = leadership.while_valid(async { leadership.fencing_token() }).await.unwrap();
     assert_eq!(term, leadership.term());
-    assert!(leadership.is_valid(), "the end of the work does not end the term");
+    assert!(leadership.is_valid(), "the end of the work has ended the leadership");
     let captured = Arc::new(());
     let inside = Arc::clone(&captured);
     let nodes = cluster.clone();
@@ -91,7 +91,7 @@ async fn a_leader_changes_its_value_and_keeps_its_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_without_a_quorum_returns_an_error_and_is_sent_with_the_next_renewal() {
+async fn a_value_without_a_quorum_is_an_error_and_is_sent_again_after_the_next_renewal() {
     let cluster = MemoryCluster::new(3);
     let election = election_of_new_client(&cluster);
     let leadership = election.campaign("old").await.unwrap();
@@ -106,7 +106,7 @@ async fn a_value_without_a_quorum_returns_an_error_and_is_sent_with_the_next_ren
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_without_data_get_the_leader_value_with_the_next_renewal() {
+async fn nodes_without_data_get_the_value_after_the_next_renewal() {
     let cluster = MemoryCluster::new(5);
     let election = election_of_new_client(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();
@@ -131,14 +131,14 @@ async fn the_value_of_a_resigned_leader_is_not_returned_and_expires_with_its_ttl
     assert_eq!(
         leader_value(&election).await,
         None,
-        "a holder of the lock without a value is not the last leader"
+        "the value of the last leader is returned for a lock without a value"
     );
     {
         let _broken = break_rule(Some(Mutation::ObserveWithoutLock));
         assert_eq!(
             leader_value(&election).await.as_deref(),
             Some("host-1"),
-            "only the check of the lock hides the old value"
+            "without the check of the lock, the query has to return the old value"
         );
     }
     drop(guard);
@@ -148,7 +148,7 @@ async fn the_value_of_a_resigned_leader_is_not_returned_and_expires_with_its_ttl
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resigned_or_dropped_leader_sends_no_requests() {
+async fn a_resigned_or_dropped_leadership_sends_no_requests() {
     let cluster = MemoryCluster::new(3);
     let election = election_of_new_client(&cluster);
     for is_dropped in [true, false] {
@@ -168,16 +168,16 @@ async fn a_resigned_or_dropped_leader_sends_no_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_drop_of_leadership_and_observer_frees_the_client() {
+async fn the_drop_of_leadership_and_observer_drops_the_client() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let context = Arc::downgrade(&quorum.client().context);
     let leadership = quorum.election("e").campaign("host-1").await.unwrap();
-    let observation = quorum.election("e").observe().unwrap();
+    let leaders = quorum.election("e").observe().unwrap();
     drop(quorum);
     pass(TTL).await;
     assert!(leadership.is_valid());
-    drop((leadership, observation));
+    drop((leadership, leaders));
     pass(Duration::from_millis(1)).await;
     assert!(context.upgrade().is_none(), "a background task still has the client context");
 }
@@ -195,7 +195,7 @@ async fn a_shutdown_ends_the_term_of_a_leader() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_force_unlocked_leader_loses_its_lease_at_the_next_renewal() {
+async fn a_force_unlocked_leader_loses_its_lease_by_the_next_renewal() {
     let cluster = MemoryCluster::new(3);
     let election = election_of_new_client(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();

@@ -1,4 +1,4 @@
-//! Elections on in-memory nodes, in virtual time.
+//! Tests of elections on in-memory nodes, in virtual time.
 
 #![allow(clippy::disallowed_methods, reason = "these tests pass the virtual time")]
 

@@ -1,4 +1,4 @@
-//! Observers of the leaders of an election.
+//! Observers: the streams that `Election::observe` returns.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::{
     node::{Operation, memory::Behaviour},
 };
 
-/// Returns the next leader, which must arrive within 50 ms.
+/// Returns the next leader, which the stream has to return within 50 ms.
 async fn next(leaders: &mut Leaders) -> Leader {
     let soon = tokio::time::timeout(Duration::from_millis(50), leaders.next()).await;
     soon.expect("no leader within 50 ms").expect("the observer has ended")
 }
 
-/// Checks that no leader arrives within ten ttls.
+/// Checks that the stream returns no leader within ten ttls.
 async fn assert_no_change(leaders: &mut Leaders) {
     assert!(tokio::time::timeout(10 * TTL, leaders.next()).await.is_err());
 }
@@ -87,7 +87,7 @@ async fn a_change_without_a_notice_is_returned_by_the_next_poll() {
     let cluster = MemoryCluster::new(3);
     let mut leaders = election_of_new_client(&cluster).observe().unwrap();
     assert!(leaders.next().now_or_never().is_none());
-    // The notices arrive while no node answers queries, so only a later poll finds the leader.
+    // The notices arrive while the nodes answer queries with errors, so only a later poll finds the leader.
     let leadership = election_of_new_client(&cluster).campaign("host-1").await.unwrap();
     all_behave(&cluster, &Behaviour::Failing(NodeError::Loading));
     assert!(tokio::time::timeout(TTL / 2, leaders.next()).await.is_err());
@@ -117,9 +117,8 @@ async fn an_observer_sends_few_queries_without_changes() {
     assert!(per_second <= 1.5, "{per_second} queries per second at all nodes together");
 }
 
-/// Returns the values that an observer receives while two of three nodes have the value `1` and
-/// node 0 has `2`. First node 1 and then node 0 fails, so first the new and then the old value
-/// reaches the observer.
+/// Returns the values that an observer returns while nodes 1 and 2 have the value `1`, and node 0 has `2`.
+/// First node 1 fails, so a query finds the new value. Then node 0 fails, so a query finds the old value.
 async fn observed_while_nodes_disagree(leaders: &mut Leaders, cluster: &MemoryCluster) -> Vec<String> {
     let election = election_of_new_client(cluster);
     let leadership = election.campaign("1").await.unwrap();

@@ -1,4 +1,4 @@
-//! The drop of each public future at each point at which the future waits.
+//! The drop of the public futures of locks and guards, at each point at which a future waits.
 
 use std::{pin::pin, time::Duration};
 
@@ -7,12 +7,11 @@ use futures::{FutureExt, future::BoxFuture};
 use super::{NONE, all_behave, client, locked_nodes, pass, thaw_all};
 use crate::{LockGuard, MemoryCluster, Quorum, node::memory::Behaviour};
 
-/// A call of the public API. Its arguments are a client and a guard of another lock of that client.
+/// A call of the public API. Its arguments are a client, and a guard of the lock `own` of that client.
 type Call = fn(Quorum, LockGuard) -> BoxFuture<'static, ()>;
 
-/// The public futures of locks and guards. Each future owns its client and its guard, which are
-/// dropped with the future. `shutdown` does not wait, since in-memory nodes have no undelivered
-/// unlocks.
+/// The calls, by name. Each future owns the argument that its call uses. The other argument is dropped
+/// before the first poll. `shutdown` does not wait, since in-memory nodes have no undelivered unlocks.
 const CALLS: [(&str, Call); 14] = [
     ("lock", |quorum, _guard| async move { drop(quorum.red_lock("free").lock().await) }.boxed()),
     ("lock of a held resource", |quorum, _guard| {
@@ -52,7 +51,8 @@ const CALLS: [(&str, Call); 14] = [
     ("shutdown", |quorum, _guard| async move { drop(quorum.shutdown().await) }.boxed()),
 ];
 
-/// More polls than any call needs on five nodes.
+/// The most polls before a drop. All calls end by then on five nodes, except `lost` and the lock of a held
+/// resource.
 const MAX_POLLS: usize = 60;
 
 /// Has a hanging node execute and answer its oldest request. If no request is pending, 7 ms pass.

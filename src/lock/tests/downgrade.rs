@@ -20,10 +20,9 @@ async fn a_downgrade_admits_waiting_readers_before_waiting_writers() {
     let [downgrading, reader, writer] = std::array::from_fn(|_| client(&cluster).rw_lock("r"));
     let guard = downgrading.write().await.unwrap();
     let written = guard.fencing_token();
-    let waiting = writer.clone();
     let reading = tokio::spawn(async move { reader.read().await.unwrap() });
     pass(Duration::from_millis(10)).await;
-    let writing = tokio::spawn(async move { waiting.write().await.unwrap() });
+    let writing = tokio::spawn(async move { writer.write().await.unwrap() });
     pass(Duration::from_millis(10)).await;
     let lease = guard.lease();
     let guard = guard.downgrade().await.unwrap();
@@ -36,7 +35,7 @@ async fn a_downgrade_admits_waiting_readers_before_waiting_writers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_downgrade_with_a_silent_node_succeeds_and_leaves_no_key_there() {
+async fn a_downgrade_with_a_hanging_node_succeeds_and_leaves_no_key_there() {
     let cluster = MemoryCluster::new(3);
     let lock = client(&cluster).rw_lock("r");
     let guard = lock.write().await.unwrap();
@@ -104,6 +103,7 @@ async fn a_force_unlocked_writer_cannot_downgrade() {
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
+/// Returns the reason for which a downgrade lost the lease. Panics if the downgrade has another outcome.
 fn loss_reason(downgraded: Result<ReadGuard, Error>) -> LossReason {
     match downgraded {
         Err(Error::LeaseLost(lost)) => lost.reason,

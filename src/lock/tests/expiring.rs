@@ -1,4 +1,4 @@
-//! `expiring_within`: the warning before the end of a lease.
+//! `Lease::expiring_within`: the warning before the end of a lease.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use super::{all_behave, client, lease_without_renewal, pass, thaw_all};
 use crate::{LockOptions, MemoryCluster, MultiLock, Quorum, node::memory::Behaviour};
 
 const TTL: Duration = Duration::from_secs(30);
-/// The validity of a lease with a ttl of 30 s: less 1 % drift and 2 ms margin.
+/// The validity of a lease with a ttl of 30 s: the ttl minus drift (1 %) and margin (2 ms).
 const VALIDITY: Duration = Duration::from_millis(29_698);
 /// The remaining validity at which the warning is due.
-const NOTICE: Duration = Duration::from_secs(6);
+const WARNED_AT: Duration = Duration::from_secs(6);
 /// The largest delay of tokio's timers.
-const GRANULE: Duration = Duration::from_millis(1);
+const TIMER_DELAY: Duration = Duration::from_millis(1);
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_without_renewal_gets_the_warning_on_time() {
     let cluster = MemoryCluster::new(5);
     let start = tokio::time::Instant::now();
     let guard = lease_without_renewal(&cluster, TTL).await;
-    guard.expiring_within(NOTICE).await;
-    assert!(start.elapsed() >= VALIDITY - NOTICE && start.elapsed() <= VALIDITY - NOTICE + GRANULE);
-    assert!(guard.is_valid() && guard.remaining() <= NOTICE, "{:?}", guard.remaining());
+    guard.expiring_within(WARNED_AT).await;
+    assert!(start.elapsed() >= VALIDITY - WARNED_AT && start.elapsed() <= VALIDITY - WARNED_AT + TIMER_DELAY);
+    assert!(guard.is_valid() && guard.remaining() <= WARNED_AT, "{:?}", guard.remaining());
 }
 
 #[tokio::test(start_paused = true)]
 async fn renewals_postpone_the_warning() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
-    let mut expiring = Box::pin(guard.expiring_within(NOTICE));
+    let mut expiring = Box::pin(guard.expiring_within(WARNED_AT));
     tokio::select! {
         biased;
         () = &mut expiring => panic!("warned with {:?} remaining", guard.remaining()),
@@ -39,7 +39,11 @@ async fn renewals_postpone_the_warning() {
     let end = guard.active_lease().valid_until();
     expiring.await;
     assert_eq!(guard.active_lease().valid_until(), end, "a renewal has extended the lease");
-    assert!(guard.remaining() <= NOTICE && guard.remaining() >= NOTICE - GRANULE, "{:?}", guard.remaining());
+    assert!(
+        guard.remaining() <= WARNED_AT && guard.remaining() >= WARNED_AT - TIMER_DELAY,
+        "{:?}",
+        guard.remaining()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -47,13 +51,13 @@ async fn a_renewal_at_the_last_moment_postpones_the_warning() {
     let cluster = MemoryCluster::new(3);
     let start = tokio::time::Instant::now();
     let guard = lease_without_renewal(&cluster, TTL).await;
-    let expiring = guard.expiring_within(NOTICE);
+    let expiring = guard.expiring_within(WARNED_AT);
     let renewing = async {
-        pass(VALIDITY - NOTICE - GRANULE).await;
+        pass(VALIDITY - WARNED_AT - TIMER_DELAY).await;
         guard.renew().await.unwrap();
     };
     futures::join!(expiring, renewing);
-    assert!(start.elapsed() >= 2 * (VALIDITY - NOTICE - GRANULE), "{:?}", start.elapsed());
+    assert!(start.elapsed() >= 2 * (VALIDITY - WARNED_AT - TIMER_DELAY), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,8 +68,8 @@ async fn the_warning_is_immediate_near_the_end_and_after_a_loss() {
     assert_eq!(guard.expiring_within(Duration::MAX).now_or_never(), Some(()));
     crate::admin::force_unlock(&client(&cluster), "r").await.unwrap();
     let start = tokio::time::Instant::now();
-    guard.expiring_within(NOTICE).await;
-    assert!(start.elapsed() <= GRANULE, "{:?}", start.elapsed());
+    guard.expiring_within(WARNED_AT).await;
+    assert!(start.elapsed() <= TIMER_DELAY, "{:?}", start.elapsed());
     assert_eq!(guard.remaining(), Duration::ZERO);
     assert_eq!(guard.expiring_within(Duration::ZERO).now_or_never(), Some(()));
 }
@@ -82,9 +86,9 @@ async fn a_group_gets_the_warning_of_its_first_lease_to_expire() {
         .unwrap();
     all_behave(&clusters[1], &Behaviour::Hanging);
     let start = tokio::time::Instant::now();
-    group.expiring_within(NOTICE).await;
-    assert!(start.elapsed() <= VALIDITY - NOTICE + GRANULE, "{:?}", start.elapsed());
-    assert!(group.is_valid() && group.remaining() <= NOTICE);
+    group.expiring_within(WARNED_AT).await;
+    assert!(start.elapsed() <= VALIDITY - WARNED_AT + TIMER_DELAY, "{:?}", start.elapsed());
+    assert!(group.is_valid() && group.remaining() <= WARNED_AT);
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,8 +97,8 @@ async fn a_leader_receives_the_warning_of_its_lease() {
     let leadership =
         client(&cluster).election("e").options(LockOptions::new().ttl(TTL)).campaign("me").await.unwrap();
     all_behave(&cluster, &Behaviour::Hanging);
-    leadership.expiring_within(NOTICE).await;
-    assert!(leadership.is_valid() && leadership.remaining() <= NOTICE);
-    assert_eq!(leadership.lease().expiring_within(NOTICE).now_or_never(), Some(()));
+    leadership.expiring_within(WARNED_AT).await;
+    assert!(leadership.is_valid() && leadership.remaining() <= WARNED_AT);
+    assert_eq!(leadership.lease().expiring_within(WARNED_AT).now_or_never(), Some(()));
     thaw_all(&cluster);
 }

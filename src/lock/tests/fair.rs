@@ -1,4 +1,4 @@
-//! The wait queue: its order, its wakes, and the exit of waiters.
+//! The wait queue: its order, its wakes, and waiters that leave the queue.
 
 use std::{sync::Mutex, time::Duration};
 
@@ -24,7 +24,7 @@ async fn settle() {
     pass(Duration::from_millis(5)).await;
 }
 
-/// Polls a waiting call and lets all other tasks run for 5 ms. Panics if the call ends.
+/// Polls a waiting call, and lets all other tasks run for 5 ms. Panics if the call ends.
 async fn poll_waiting(waiting: &mut (impl Future + Unpin)) {
     tokio::select! {
         biased;
@@ -42,7 +42,7 @@ fn total_waiters(cluster: &MemoryCluster) -> usize {
     queue_lengths(cluster).iter().sum()
 }
 
-/// Returns the number of `Lock` and `Enqueue` operations at each node since the last call.
+/// Returns the number of `Lock` and `Enqueue` operations at each node since the last call of this function.
 fn take_attempts(cluster: &MemoryCluster) -> Vec<usize> {
     let is_attempt = |operation: &Operation| matches!(operation, Operation::Lock(_) | Operation::Enqueue(_));
     let of_server = |server: &Arc<MemoryServer>| {
@@ -126,8 +126,8 @@ async fn a_waiter_that_gives_up_leaves_the_queue_and_the_next_waiter_is_woken() 
     drop(second.await.unwrap().unwrap());
 }
 
-/// The first waiter is dropped after its wake and before its attempt. The queue node has no other
-/// event that would wake the next waiter soon.
+/// The first waiter is dropped after its wake and before its attempt. No other event makes the queue
+/// node wake the next waiter soon.
 #[tokio::test(start_paused = true)]
 async fn the_next_waiter_is_woken_if_a_woken_waiter_gives_up() {
     let cluster = MemoryCluster::new(5);
@@ -146,8 +146,8 @@ async fn the_next_waiter_is_woken_if_a_woken_waiter_gives_up() {
     assert_eq!(total_waiters(&cluster), 0);
 }
 
-/// The first waiter is dropped after the queue node has voted for it. The rollback deletes the
-/// vote, but the deletion alone wakes no waiter.
+/// The first waiter is dropped after the queue node has voted for this waiter, and before the other
+/// nodes have. The rollback deletes the vote, but the deletion alone wakes no waiter.
 #[tokio::test(start_paused = true)]
 async fn the_next_waiter_is_woken_if_a_waiter_with_the_queue_node_s_vote_gives_up() {
     let cluster = MemoryCluster::new(5);
@@ -179,11 +179,14 @@ async fn a_client_with_several_tasks_re_enters_the_queue_at_its_end_after_each_t
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
-    let [several_tasks, one_task] = [client(&cluster), client(&cluster)];
+    let [several_tasks, one_task] = [(); 2].map(|()| client(&cluster));
     let mut tasks = Vec::new();
-    for (name, quorum) in
-        [("many", &several_tasks), ("many", &several_tasks), ("many", &several_tasks), ("one", &one_task)]
-    {
+    for (name, quorum) in [
+        ("several", &several_tasks),
+        ("several", &several_tasks),
+        ("several", &several_tasks),
+        ("one", &one_task),
+    ] {
         let (lock, order) = (quorum.red_lock(R), Arc::clone(&order));
         tasks.push(tokio::spawn(async move {
             let guard = lock.lock().await.unwrap();
@@ -197,19 +200,26 @@ async fn a_client_with_several_tasks_re_enters_the_queue_at_its_end_after_each_t
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(*order.lock().unwrap(), ["many", "one", "many", "many"]);
+    assert_eq!(*order.lock().unwrap(), ["several", "one", "several", "several"]);
     assert_eq!(total_waiters(&cluster), 0);
 }
 
+/// The waiter is not polled between the unlock and the attempt of the newcomer, so the resource is free then.
 #[tokio::test(start_paused = true)]
 async fn try_lock_yields_to_waiters_and_enters_no_queue() {
     let cluster = MemoryCluster::new(3);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
-    let other = client(&cluster);
-    assert!(other.red_lock(R).try_lock().await.unwrap().is_none());
+    let newcomer = client(&cluster).red_lock(R);
+    assert!(newcomer.try_lock().await.unwrap().is_none());
     assert_eq!(total_waiters(&cluster), 0);
-    drop(guard);
-    drop(other.red_lock(R).try_lock().await.unwrap().expect("the resource is free"));
+    let lock = client(&cluster).red_lock(R);
+    let mut waiting = Box::pin(lock.lock());
+    poll_waiting(&mut waiting).await;
+    guard.unlock().await.unwrap();
+    assert!(newcomer.try_lock().await.unwrap().is_none(), "the newcomer overtakes the waiter");
+    assert_eq!(total_waiters(&cluster), 1);
+    drop(waiting.await.unwrap());
+    drop(newcomer.try_lock().await.unwrap().expect("the resource is free"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,7 +235,7 @@ async fn a_shutdown_leaves_the_queue() {
     assert_eq!(total_waiters(&cluster), 0);
 }
 
-/// Each node fails once, so the queue node fails in one of the runs.
+/// One node fails in each run, so the queue node fails in one of the runs.
 #[tokio::test(start_paused = true)]
 async fn waiters_use_the_next_queue_node_if_a_node_fails() {
     for failing in 0..5 {
@@ -249,15 +259,15 @@ async fn a_group_waits_only_in_the_queue_of_the_held_resource() {
     let group = client(&cluster).multi_lock(["s", R]);
     let waiting = tokio::spawn(async move { group.lock().await.map(drop) });
     settle().await;
-    let queue_lengths = |name| cluster.servers().iter().map(|server| server.waiters(name)).sum::<usize>();
-    assert_eq!((queue_lengths("s"), queue_lengths(R)), (1, 0));
+    let waiters_for = |name| cluster.servers().iter().map(|server| server.waiters(name)).sum::<usize>();
+    assert_eq!((waiters_for("s"), waiters_for(R)), (1, 0));
     drop(
         client(&cluster).red_lock(R).try_lock().await.unwrap().expect("no waiter is queued for the resource"),
     );
     let start = tokio::time::Instant::now();
     guard.unlock().await.unwrap();
     waiting.await.unwrap().unwrap();
-    assert_eq!((start.elapsed(), queue_lengths("s")), (Duration::ZERO, 0));
+    assert_eq!((start.elapsed(), waiters_for("s")), (Duration::ZERO, 0));
 }
 
 /// Two nodes hang. The remaining three nodes, among them the queue node, are exactly a quorum.

@@ -1,4 +1,5 @@
-//! Notices of force-unlocks. A notice makes a client renew its leases, and ends no lease by itself.
+//! Notices of force-unlocks. When a client receives a notice, the client renews its leases, and the renewal shows
+//! whether a lease is revoked. A notice alone ends no lease.
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ impl Fixture {
         server(&self.cluster, node).publish(&topic);
     }
 
-    /// Publishes 10,000 notices per second. The client receives each notice separately.
+    /// Publishes 10,000 notices per second for this time. The client receives each notice separately.
     async fn flood(&self, seconds: u64) {
         for at in 0..10_000 * seconds {
             self.publish(usize::try_from(at % 5).unwrap());
@@ -44,7 +45,7 @@ impl Fixture {
         }
     }
 
-    /// Returns the number of renewals at node 4 since the last call.
+    /// Returns the number of renewals at node 4 since the last call of this function.
     fn take_renewals(&self) -> usize {
         let log = server(&self.cluster, 4).take_log();
         log.iter().filter(|operation| matches!(operation, Operation::Renew(_))).count()
@@ -76,8 +77,8 @@ async fn a_notice_after_quiet_causes_a_renewal_at_once() {
     }
 }
 
-/// The force-unlock follows the burst within the delay of the rate limit, so its renewal is
-/// deferred.
+/// The notice of the force-unlock follows the burst within the delay of the rate limit, so its renewal
+/// is delayed.
 #[tokio::test(start_paused = true)]
 async fn the_last_notice_of_a_burst_causes_a_renewal() {
     for notices in [1, 2, 3, 10, 100, 1_000] {
@@ -88,8 +89,8 @@ async fn the_last_notice_of_a_burst_causes_a_renewal() {
         }
         let start = tokio::time::Instant::now();
         crate::admin::force_unlock(&client(&fixture.cluster), "r").await.unwrap();
-        // Meanwhile the watchdog gets further leases, each with a shorter ttl, so each is due
-        // before the leases before it.
+        // During the delay, the client acquires further leases, each with a shorter ttl. The renewal of each is
+        // due before the renewals of the earlier leases.
         let mut further_guards = Vec::new();
         for share in 2..9 {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! The ends of leases, and the times at which holders receive the loss.
+//! Renewals and losses of leases: the reasons for a loss, and the time at which the holder receives the loss.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,11 +18,11 @@ use crate::{
 };
 
 const TTL: Duration = Duration::from_secs(30);
-/// The validity of a lease with a ttl of 30 s: less 1 % drift and 2 ms margin.
+/// The validity of a lease with a ttl of 30 s: the ttl minus drift (1 %) and margin (2 ms).
 const VALIDITY: Duration = Duration::from_millis(29_698);
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_with_a_fixed_ttl_is_never_renewed_and_ends_on_time() {
+async fn a_lease_without_renewal_is_never_renewed_and_ends_on_time() {
     let cluster = MemoryCluster::new(5);
     let start = tokio::time::Instant::now();
     let guard = lease_without_renewal(&cluster, TTL).await;
@@ -60,7 +60,7 @@ async fn a_lease_is_renewed_until_its_guard_is_dropped() {
     }
 }
 
-/// The expiry of leases is a task of its own, which runs even if the watchdog has died.
+/// The expiry is another task than the watchdog.
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_reported_on_time_without_the_watchdog() {
     let cluster = MemoryCluster::new(5);
@@ -83,7 +83,7 @@ async fn a_loss_is_reported_on_time_if_all_nodes_hang() {
     assert!(start.elapsed() <= VALIDITY, "{:?}", start.elapsed());
     pass(Duration::from_millis(2)).await;
     thaw_all(&cluster);
-    assert_eq!(locked_nodes(&cluster), NONE, "the lost lease is unlocked after the pending renewals");
+    assert_eq!(locked_nodes(&cluster), NONE, "the pending renewals have left keys of the lost lease");
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +98,7 @@ async fn a_failed_renewal_deletes_no_key_and_is_retried() {
     assert_eq!(locked_nodes(&cluster), [0, 1, 2, 3, 4], "a failed renewal has deleted a key");
     thaw_all(&cluster);
     pass(TTL).await;
-    assert!(guard.is_valid(), "a later renewal extends the lease");
+    assert!(guard.is_valid(), "no later renewal has extended the lease");
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,9 +170,9 @@ async fn a_force_unlock_ends_the_lease_and_wakes_a_waiter_at_once() {
     let report = force_unlock(&client(&cluster), "r").await.unwrap();
     assert_eq!(report.done(), 5);
     assert!(waiting.await.unwrap().unwrap() > guard.fencing_token());
-    assert_eq!(start.elapsed(), Duration::ZERO, "the waiter is woken");
+    assert_eq!(start.elapsed(), Duration::ZERO, "the waiter was not woken");
     assert_eq!(guard.lost().await.reason, LossReason::Revoked);
-    assert_eq!(start.elapsed(), Duration::ZERO, "the holder receives the loss");
+    assert_eq!(start.elapsed(), Duration::ZERO, "the holder has received the loss late");
     assert_eq!(locked_nodes(&cluster), NONE, "a renewal has restored the key");
 }
 
@@ -209,7 +209,7 @@ async fn a_force_unlock_at_a_minority_ends_no_lease() {
         context.nodes[node].call(force).await;
         pass(Duration::from_millis(1)).await;
         assert!(guard.is_valid());
-        assert_eq!(renewals(), 1, "the notice causes one renewal");
+        assert_eq!(renewals(), 1, "the notice has to cause one renewal");
     }
     assert_eq!(guard.node_replies().done(), 3);
     pass(2 * TTL).await;
@@ -254,10 +254,10 @@ async fn a_renewal_on_request_extends_a_lease_without_renewal() {
     assert_eq!(guard.active_lease().valid_until().saturating_duration_since(before), TTL / 2);
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(matches!(guard.renew().await, Err(Error::NoQuorum(_))));
-    assert!(guard.is_valid(), "a failed renewal does not end the lease");
+    assert!(guard.is_valid(), "the failed renewal has ended the lease");
 }
 
-/// The time after which the renewals of a node without data count again: longer than an attempt
+/// The time after which the renewals of a node that lost its data count again: longer than an attempt
 /// timeout.
 const UNTIL_RENEWALS_COUNT: Duration = Duration::from_secs(3);
 
@@ -267,7 +267,7 @@ async fn verify_returns_whether_a_quorum_proves_the_lease() {
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     assert_eq!(guard.verify().await, Ok(true));
     server(&cluster, 0).forget();
-    assert_eq!(guard.verify().await, Ok(true), "two nodes have their data");
+    assert_eq!(guard.verify().await, Ok(true), "a quorum of nodes has its data");
     pass(UNTIL_RENEWALS_COUNT).await;
     server(&cluster, 1).forget();
     assert_eq!(guard.verify().await, Ok(false), "a node without data proves nothing");
@@ -286,13 +286,13 @@ async fn renewals_for_a_hanging_node_are_dropped_instead_of_accumulating() {
             quorum.red_lock(format!("r{number}")).options(LockOptions::new().ttl(TTL)).lock().await.unwrap(),
         );
     }
-    // Each call to node 0 now takes a node timeout. Sixteen calls take longer than the time between
-    // two renewals.
+    // Each call to node 0 now takes a node timeout. The renewals of 1,000 leases need sixteen calls, which take longer
+    // than the time between two renewals.
     server(&cluster, 0).behave(Behaviour::Hanging);
     pass(TTL * 10).await;
     assert!(guards.iter().all(|guard| guard.is_valid()));
     server(&cluster, 0).thaw();
-    // Requests that the hanging node had received do not count.
+    // The requests that the hanging node had received before do not count.
     server(&cluster, 0).take_log();
     pass(Duration::from_millis(100)).await;
     let backlog = server(&cluster, 0).take_log().len();
@@ -305,13 +305,13 @@ async fn renewals_for_a_hanging_node_are_dropped_instead_of_accumulating() {
 async fn a_force_unlock_revokes_a_lease_on_nodes_that_the_operator_cannot_reach() {
     let cluster = MemoryCluster::new(5);
     let down = Behaviour::Failing(NodeError::Unreachable("down".into()));
-    let all_down = |nodes: [usize; 2]| nodes.map(|node| server(&cluster, node).behave(down.clone()));
-    all_down([3, 4]);
+    let take_down = |nodes: [usize; 2]| nodes.map(|node| server(&cluster, node).behave(down.clone()));
+    take_down([3, 4]);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     thaw_all(&cluster);
-    all_down([1, 2]);
+    take_down([1, 2]);
     let report = force_unlock(&client(&cluster), "r").await.unwrap();
-    assert_eq!(report.done(), 3, "nodes 3 and 4 never had the key");
+    assert_eq!(report.done(), 3, "nodes 0, 3 and 4 answer");
     thaw_all(&cluster);
     assert_eq!(guard.lost().await.reason, LossReason::Revoked);
     pass(Duration::from_millis(2)).await;
@@ -319,7 +319,7 @@ async fn a_force_unlock_revokes_a_lease_on_nodes_that_the_operator_cannot_reach(
 }
 
 #[tokio::test(start_paused = true)]
-async fn votes_for_several_other_leases_do_not_revoke_a_lease() {
+async fn several_other_leases_at_single_nodes_do_not_revoke_a_lease() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     for (node, lease_id) in ["x:1", "y:1", "z:1"].into_iter().enumerate() {
@@ -328,7 +328,7 @@ async fn votes_for_several_other_leases_do_not_revoke_a_lease() {
     }
     assert!(matches!(guard.renew().await, Err(Error::NoQuorum(_))));
     pass(TTL * 2).await;
-    assert!(guard.is_valid(), "a renewal succeeds after the other votes have expired");
+    assert!(guard.is_valid(), "no renewal has succeeded after the other leases expired");
 }
 
 /// An observer that panics at the grant of a lease.

@@ -1,4 +1,4 @@
-//! One attempt with each combination of granting, refusing, failing and hanging nodes.
+//! One attempt of `try_lock` with each combination of granting, refusing, failing and hanging nodes.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
 
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Returns the combination of behaviours that `number` encodes, with two bits for each node.
+/// Returns the behaviour of each node. Two bits of `number` encode the behaviour of one node.
 fn behaviours(nodes: usize, number: usize) -> Vec<Behaviour> {
     let behaviour = |node| match number >> (2 * node) & 3 {
         0 => Behaviour::Granting,
@@ -30,7 +30,7 @@ enum Expected {
     NoQuorum,
 }
 
-/// Returns the outcome by the rule, which depends only on the number of nodes of each behaviour.
+/// Returns the expected outcome, which depends only on the number of nodes of each behaviour.
 fn expected(behaviours: &[Behaviour]) -> Expected {
     let count =
         |wanted: &dyn Fn(&Behaviour) -> bool| behaviours.iter().filter(|behaviour| wanted(behaviour)).count();
@@ -46,6 +46,7 @@ fn expected(behaviours: &[Behaviour]) -> Expected {
     }
 }
 
+/// Checks the outcome and the duration of `try_lock`, and that no key is left.
 async fn check_try_lock(behaviours: &[Behaviour]) {
     let cluster = MemoryCluster::new(behaviours.len());
     for (server, behaviour) in cluster.servers().iter().zip(behaviours) {
@@ -83,7 +84,6 @@ async fn try_lock_decides_for_each_behaviour_of_one_node() {
     check_all_combinations(1).await;
 }
 
-/// An even split of the votes is decided at once, too.
 #[tokio::test(start_paused = true)]
 async fn try_lock_decides_for_all_behaviours_of_two_nodes() {
     check_all_combinations(2).await;
@@ -94,7 +94,6 @@ async fn try_lock_decides_for_all_behaviours_of_three_nodes() {
     check_all_combinations(3).await;
 }
 
-/// An even split of the votes is decided at once, too.
 #[tokio::test(start_paused = true)]
 async fn try_lock_decides_for_all_behaviours_of_four_nodes() {
     check_all_combinations(4).await;

@@ -1,4 +1,7 @@
-//! Locks on in-memory nodes, in virtual time.
+//! Tests of locks on in-memory nodes, in virtual time.
+//!
+//! The tests of `election/`, `latch/`, `quorum/` and `semaphore/` use the helpers of this file, too. The tests of
+//! `quorum/` and `node/remote/` use [`traces`].
 
 #![allow(clippy::disallowed_methods, reason = "these tests pass the virtual time")]
 
@@ -24,7 +27,7 @@ pub(crate) mod traces;
 mod waiting;
 mod watchdog;
 
-/// The empty list of node indices.
+/// The empty list of node indices, to compare with [`locked_nodes`].
 pub(crate) const NONE: [usize; 0] = [];
 
 /// Returns a new client of these nodes, with the default settings.
@@ -45,7 +48,7 @@ pub(crate) fn all_behave(cluster: &MemoryCluster, behaviour: &Behaviour) {
     }
 }
 
-/// Has all nodes execute the requests that they received while they hung, and then grant.
+/// Has all nodes execute their pending requests, and execute all later requests at once.
 pub(crate) fn thaw_all(cluster: &MemoryCluster) {
     cluster.servers().iter().for_each(|server| server.thaw());
 }
@@ -62,6 +65,7 @@ pub(crate) async fn pass(time: Duration) {
     tokio::time::sleep_until(now + time).await;
 }
 
+/// Returns the server of a node.
 pub(crate) fn server(cluster: &MemoryCluster, node: usize) -> &Arc<MemoryServer> {
     &cluster.servers()[node]
 }

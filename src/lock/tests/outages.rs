@@ -1,4 +1,4 @@
-//! Calls of one client that wait in one local queue while no quorum answers.
+//! Calls of one client that wait in one local queue while no quorum answers. Each call has a quorum timeout of its own.
 
 use std::{future::Future, time::Duration};
 
@@ -17,13 +17,13 @@ const SHORT: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(8);
 
 /// The longest time by which a call may exceed its quorum timeout. A call waits for the attempt
-/// that is in progress at that time, and a call for a permit listens before its first attempt.
+/// that is in progress at that time, and a call for a permit also queries vacant slots.
 const MAX_EXCESS: Duration = Duration::from_millis(1100);
 
 /// The time after which a test regards a call as hung.
 const HUNG_AFTER: Duration = Duration::from_secs(3600);
 
-/// A call that acquires and then releases, with these options.
+/// A call that acquires and then releases, with these options. Only calls of an owner use the owner.
 type Call = fn(&Quorum, &Owner, LockOptions) -> BoxFuture<'static, Result<(), Error>>;
 
 fn lock(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
@@ -69,7 +69,7 @@ fn lock_any_of(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'s
     async move { any_of.lock().await.map(drop) }.boxed()
 }
 
-/// Spawns a call, and returns its outcome and duration.
+/// Spawns a call. The task returns the outcome and the duration of the call, and panics if the call hangs.
 fn timed<T: Send + 'static>(call: impl Future<Output = T> + Send + 'static) -> JoinHandle<(T, Duration)> {
     let start = Instant::now();
     tokio::spawn(async move {
@@ -84,12 +84,13 @@ fn with_quorum_timeout(timeout: Duration) -> LockOptions {
     LockOptions::new().quorum_timeout(timeout)
 }
 
+/// Returns the behaviour of a node that cannot be reached.
 fn down() -> Behaviour {
     Behaviour::Failing(NodeError::Unreachable("down".into()))
 }
 
-/// Checks that a call ends at its own quorum timeout, alone or behind a call with a longer quorum
-/// timeout, and that the call with the longer timeout continues.
+/// Checks that a call of the kind `behind` ends at its own quorum timeout, alone and behind a call of
+/// the kind `before` with a longer quorum timeout. The call with the longer timeout has to continue.
 async fn check_quorum_timeouts(before: Call, behind: Call) {
     let assert_no_quorum_after = |(outcome, took): (Result<(), Error>, Duration), timeout: Duration| {
         assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?} after {took:?}");
@@ -105,8 +106,8 @@ async fn check_quorum_timeouts(before: Call, behind: Call) {
             let longer = timed(before(&quorum, &owner, with_quorum_timeout(longer_timeout)));
             pass(Duration::from_millis(500)).await;
             let middle = timed(behind(&quorum, &owner, with_quorum_timeout(2 * SHORT)));
-            let impatient = timed(behind(&quorum, &owner, with_quorum_timeout(SHORT)));
-            assert_no_quorum_after(impatient.await.unwrap(), SHORT);
+            let shorter = timed(behind(&quorum, &owner, with_quorum_timeout(SHORT)));
+            assert_no_quorum_after(shorter.await.unwrap(), SHORT);
             assert_no_quorum_after(middle.await.unwrap(), 2 * SHORT);
             assert!(!longer.is_finished());
             if longer_timeout == LONG {
@@ -145,8 +146,8 @@ async fn each_permit_call_ends_at_its_own_quorum_timeout() {
     check_quorum_timeouts(lock_any_of, lock_any_of).await;
 }
 
-/// When a call gives up, the next call in the local queue makes the attempts. Its quorum timeout
-/// includes the wait behind the first call.
+/// When the first call gives up, the second call in the local queue makes the attempts. The quorum
+/// timeout of the second call includes its wait behind the first call.
 #[tokio::test(start_paused = true)]
 async fn the_quorum_timeout_includes_the_wait_behind_another_call() {
     for (before, behind) in [
@@ -166,7 +167,7 @@ async fn the_quorum_timeout_includes_the_wait_behind_another_call() {
     }
 }
 
-/// Readers and writers of an owner wait in different local queues.
+/// Readers and writers of one owner wait in different local queues, but enter one after the other.
 #[tokio::test(start_paused = true)]
 async fn calls_of_an_owner_in_both_queues_end_at_their_quorum_timeouts() {
     let cluster = MemoryCluster::new(3);
@@ -255,8 +256,8 @@ async fn a_waiting_call_continues_while_a_quorum_answers_that_the_resource_is_he
     behind.await.unwrap().0.unwrap();
 }
 
-/// After many failures, the first call pauses for 8 s between its attempts. The first call
-/// nevertheless makes an attempt before the call behind it gives up.
+/// After many failures, the first call pauses for up to 8 s between its attempts. The call behind needs the
+/// result of an attempt before it gives up, so the first call makes an attempt early.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_is_made_before_a_waiting_call_gives_up() {
     let cluster = MemoryCluster::new(3);
@@ -321,8 +322,7 @@ async fn a_thousand_waiting_calls_cause_few_attempts() {
     assert!((2..=20).contains(&attempts), "{attempts} attempts in {SHORT:?}");
 }
 
-/// The waiting calls have made no attempts, and the attempts of the calls before them have no
-/// result yet.
+/// The calls with a limit have made no attempts, and the attempts of the calls ahead have no result.
 #[tokio::test(start_paused = true)]
 async fn try_calls_behind_an_unanswered_call_return_no_quorum() {
     let cluster = MemoryCluster::new(3);
@@ -346,24 +346,25 @@ async fn try_calls_behind_an_unanswered_call_return_no_quorum() {
     assert!(matches!(outcomes.3, Err(Error::NoQuorum(_))), "{:?}", outcomes.3);
 }
 
-/// The first attempt found the permit held at a quorum. Since then, only the call before this call
-/// makes attempts.
+/// In the first attempt of the second call, a quorum answered that the permit is held. After that, only the
+/// first call makes attempts, so the second call must use their results.
 #[tokio::test(start_paused = true)]
 async fn a_permit_call_behind_another_call_returns_no_quorum_in_an_outage() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
     let semaphore = quorum.semaphore("s", 1);
     let _held = client(&cluster).semaphore("s", 1).try_acquire().await.unwrap().unwrap();
-    let _patient = timed(acquire_only_permit(&quorum));
+    let _first = timed(acquire_only_permit(&quorum));
     pass(Duration::from_millis(100)).await;
-    let behind = timed(async move { semaphore.try_acquire_for(LONG).await.map(|permit| permit.is_some()) });
+    let second = timed(async move { semaphore.try_acquire_for(LONG).await.map(|permit| permit.is_some()) });
     pass(Duration::from_secs(1)).await;
     all_behave(&cluster, &down());
-    let (outcome, took) = behind.await.unwrap();
+    let (outcome, took) = second.await.unwrap();
     assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?}");
     assert_eq!(took, LONG);
 }
 
+/// Acquires and releases the permit of a semaphore with one permit, and waits without a limit.
 fn acquire_only_permit(quorum: &Quorum) -> impl Future<Output = Result<(), Error>> + Send + 'static {
     let semaphore = quorum.semaphore("s", 1).options(with_quorum_timeout(Duration::MAX));
     async move { semaphore.acquire().await.map(drop) }

@@ -1,4 +1,4 @@
-//! The tombstones and the replies of unlocks if nodes answer with errors.
+//! Unlocks that nodes do not confirm: their tombstones, and the replies that `unlock` returns.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::{
     node::{Operation, Tombstone, memory::Behaviour},
 };
 
-/// Errors after which the node may still execute the request: from a proxy that may have forwarded
-/// the request, and from an answer that cannot be parsed.
+/// Returns errors after which the node may still execute the request: an error from a proxy that may
+/// have forwarded the request, and an answer that cannot be parsed.
 fn inconclusive_errors() -> [NodeError; 2] {
     [NodeError::CallFailed("ERR upstream failure".into()), NodeError::Protocol("half an answer".into())]
 }
 
-/// Returns the tombstone settings of the unlocks that a node has received.
-fn tombstones(cluster: &MemoryCluster, node: usize) -> Vec<Tombstone> {
+/// Returns the tombstone settings of the unlocks at a node since the last call of this function.
+fn take_tombstones(cluster: &MemoryCluster, node: usize) -> Vec<Tombstone> {
     let unlocks = server(cluster, node).take_log().into_iter().filter_map(|entry| match entry {
         Operation::Unlock(unlock) => Some(unlock.tombstone),
         _ => None,
@@ -32,9 +32,13 @@ async fn a_rollback_leaves_a_tombstone_if_a_proxy_may_still_deliver_the_lock() {
         // Node 2 gives the last answer, which decides the failure of the attempt.
         server(&cluster, 2).behave(Behaviour::Failing(node_error.clone()));
         drop(client(&cluster).red_lock("r").try_lock().await.unwrap_err());
-        assert_eq!(tombstones(&cluster, 2), [Tombstone::IfMissing], "{node_error}");
+        assert_eq!(take_tombstones(&cluster, 2), [Tombstone::IfMissing], "{node_error}");
         for node in [0, 1] {
-            assert_eq!(tombstones(&cluster, node), [Tombstone::Never], "node {node} itself has answered");
+            assert_eq!(
+                take_tombstones(&cluster, node),
+                [Tombstone::Never],
+                "node {node} itself has answered"
+            );
         }
     }
 }
@@ -46,8 +50,8 @@ async fn an_unlock_leaves_a_tombstone_if_a_proxy_may_still_deliver_the_lock() {
         server(&cluster, 0).behave(Behaviour::Failing(node_error.clone()));
         let guard = client(&cluster).red_lock("r").lock().await.unwrap();
         guard.unlock().await.unwrap();
-        assert_eq!(tombstones(&cluster, 0), [Tombstone::IfMissing], "{node_error}");
-        assert_eq!(tombstones(&cluster, 1), [Tombstone::Never]);
+        assert_eq!(take_tombstones(&cluster, 0), [Tombstone::IfMissing], "{node_error}");
+        assert_eq!(take_tombstones(&cluster, 1), [Tombstone::Never]);
     }
 }
 
@@ -65,7 +69,7 @@ async fn an_unlock_leaves_a_tombstone_if_a_proxy_may_still_deliver_a_renewal() {
         guard.renew().await.unwrap();
         all_behave(&cluster, &Behaviour::Granting);
         guard.unlock().await.unwrap();
-        assert_eq!(tombstones(&cluster, 0), [Tombstone::Always], "{node_error}");
+        assert_eq!(take_tombstones(&cluster, 0), [Tombstone::Always], "{node_error}");
     }
 }
 

@@ -1,4 +1,5 @@
-//! The spans and events that calls and leases trace.
+//! The spans and events that calls and leases trace. [`Traces`] records them for tests, including tests of other
+//! modules.
 
 use std::{
     collections::BTreeMap,
@@ -36,10 +37,11 @@ const TTL: Duration = Duration::from_secs(30);
 
 /// Two subscribers that stay registered. With fewer than two subscribers in the process, `tracing`
 /// caches the interest of the first thread that reaches a callsite for all threads. The threads of
-/// other tests have no subscriber, so they would disable the callsite.
+/// other tests have no subscriber, and would disable the callsite for the threads of these tests.
 static REGISTERED_SUBSCRIBERS: LazyLock<[Dispatch; 2]> =
     LazyLock::new(|| [(); 2].map(|()| Dispatch::new(Registry::default().with(Collector::default()))));
 
+/// The fields of a span or an event, as text.
 #[derive(Clone, Debug, Default)]
 struct Fields(BTreeMap<&'static str, String>);
 
@@ -58,6 +60,7 @@ pub(crate) struct TracedEvent {
     spans: Vec<Span>,
 }
 
+/// A span around an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Span {
     id: u64,
@@ -66,22 +69,23 @@ struct Span {
     resource: Option<String>,
 }
 
-/// The fields of a call's span that name the mode of the call and its lease.
+/// The fields `mode`, `id` and `token` of the span of a call: its mode, and the lease id and the token of its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CallFields {
     mode: Option<String>,
-    owner: Option<String>,
+    id: Option<String>,
     token: Option<String>,
 }
 
 impl TracedEvent {
+    /// Returns the text of a field. Panics if the event has no such field.
     pub(crate) fn field(&self, name: &str) -> &str {
         self.fields.0.get(name).unwrap_or_else(|| panic!("no {name} in {self:?}"))
     }
 
     /// Checks that the event has the resource, the id and the token of a lease.
-    fn assert_names_lease(&self, resource: &str, owner: &str, token: &str) {
-        assert_eq!((self.field("resource"), self.field("id"), self.field("token")), (resource, owner, token));
+    fn assert_names_lease(&self, resource: &str, id: &str, token: &str) {
+        assert_eq!((self.field("resource"), self.field("id"), self.field("token")), (resource, id, token));
     }
 
     /// Checks that the event has the resource and the id of the guard's lease.
@@ -91,13 +95,19 @@ impl TracedEvent {
     }
 }
 
-/// A layer that records the events of this crate at every level, the ended spans of calls, and the
-/// ended spans of leases.
+/// A layer that records what is traced. The records are shared by all clones.
 #[derive(Clone, Debug, Default)]
-struct Collector(Arc<Mutex<Vec<TracedEvent>>>, Arc<Mutex<Vec<CallFields>>>, Arc<Mutex<Vec<Fields>>>);
+struct Collector {
+    /// The events of this crate, at every level.
+    events: Arc<Mutex<Vec<TracedEvent>>>,
+    /// The fields of the ended spans of calls.
+    ended_calls: Arc<Mutex<Vec<CallFields>>>,
+    /// The fields of the ended spans of leases.
+    ended_leases: Arc<Mutex<Vec<Fields>>>,
+}
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
-    /// Returns `sometimes`, since `always` would also enable the callsite for threads without a
+    /// Returns `sometimes`, because `always` would also enable the callsite for threads without a
     /// subscriber.
     fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
         Interest::sometimes()
@@ -121,11 +131,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
         let extensions = span.extensions();
         let Some(Fields(fields)) = extensions.get::<Fields>() else { return };
         if span.name() == "redquorum::lease" {
-            mutex::lock(&self.2).push(Fields(fields.clone()));
+            mutex::lock(&self.ended_leases).push(Fields(fields.clone()));
             return;
         }
-        let [mode, owner, token] = ["mode", "id", "token"].map(|name| fields.get(name).cloned());
-        mutex::lock(&self.1).push(CallFields { mode, owner, token });
+        let [mode, id, token] = ["mode", "id", "token"].map(|name| fields.get(name).cloned());
+        mutex::lock(&self.ended_calls).push(CallFields { mode, id, token });
     }
 
     fn on_follows_from(&self, id: &span::Id, follows: &span::Id, context: Context<'_, S>) {
@@ -150,17 +160,18 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Collector {
             resource: span.extensions().get::<Fields>().and_then(|fields| fields.0.get("resource").cloned()),
         });
         let traced = TracedEvent { level: *event.metadata().level(), fields, spans: spans.collect() };
-        mutex::lock(&self.0).push(traced);
+        mutex::lock(&self.events).push(traced);
     }
 }
 
-/// The spans and events that this thread has traced since `begin`.
+/// The spans and events that this thread traces from [`begin`](Self::begin) until the drop of this value.
 pub(crate) struct Traces {
     collector: Collector,
     _default: DefaultGuard,
 }
 
 impl Traces {
+    /// Begins to record what this thread traces.
     pub(crate) fn begin() -> Self {
         LazyLock::force(&REGISTERED_SUBSCRIBERS);
         let collector = Collector::default();
@@ -168,8 +179,9 @@ impl Traces {
         Self { collector, _default: tracing::subscriber::set_default(subscriber) }
     }
 
+    /// Returns all events, in order.
     fn events(&self) -> Vec<TracedEvent> {
-        mutex::lock(&self.collector.0).clone()
+        mutex::lock(&self.collector.events).clone()
     }
 
     /// Returns the events with this message, in order.
@@ -186,12 +198,12 @@ impl Traces {
 
     /// Returns the fields of the spans of ended calls, in order.
     fn ended_calls(&self) -> Vec<CallFields> {
-        mutex::lock(&self.collector.1).clone()
+        mutex::lock(&self.collector.ended_calls).clone()
     }
 
     /// Returns the fields of the spans of ended leases, in order.
     fn ended_leases(&self) -> Vec<Fields> {
-        mutex::lock(&self.collector.2).clone()
+        mutex::lock(&self.collector.ended_leases).clone()
     }
 
     /// Returns the messages of warnings and errors, in order.
@@ -199,7 +211,7 @@ impl Traces {
         self.warnings().iter().map(|traced| traced.field("message").to_owned()).collect()
     }
 
-    /// Returns the events of the levels warning and error, in order.
+    /// Returns the warnings and errors, in order.
     pub(crate) fn warnings(&self) -> Vec<TracedEvent> {
         self.events().into_iter().filter(|traced| traced.level <= Level::WARN).collect()
     }
@@ -272,7 +284,7 @@ async fn renewals_by_the_watchdog_are_traced_with_their_outcome() {
     let renewals = traces.with_message("renewal");
     assert_eq!(renewals.len(), 2, "{renewals:?}");
     assert_eq!(renewals[1].field("outcome"), "Failed");
-    assert!(traces.warnings().is_empty(), "the lease is still held");
+    assert!(traces.warnings().is_empty(), "a failed renewal is no loss");
 }
 
 #[tokio::test(start_paused = true)]
@@ -286,7 +298,7 @@ async fn a_renewal_on_request_is_traced_with_its_outcome() {
     assert!(renewal.field("outcome").contains("Renewed"), "{renewal:?}");
 }
 
-/// Checks that the only warning is the loss of the guard's lease for this reason.
+/// Checks that the only warning reports the loss of the guard's lease for this reason.
 fn assert_warned_of_loss(traces: &Traces, guard: &LockGuard, reason: LossReason) {
     assert_eq!(traces.warnings().len(), 1, "{:?}", traces.warnings());
     let lost = traces.only("lease lost");
@@ -343,7 +355,7 @@ async fn a_shutdown_causes_one_warning_for_a_held_lease() {
     assert_warned_of_loss(&traces, &guard, LossReason::Closed(ClosedReason::ShutDown));
 }
 
-/// Checks that at least `least` nodes are listed as done.
+/// Checks that the replies list at least `least` nodes as done.
 fn assert_confirmed(replies: &str, least: usize) {
     assert!(replies.matches(": done").count() >= least, "{replies}");
 }
@@ -352,11 +364,11 @@ fn assert_confirmed(replies: &str, least: usize) {
 async fn an_unlock_is_traced_with_the_nodes_that_confirmed() {
     let traces = Traces::begin();
     let guard = client(&MemoryCluster::new(3)).red_lock("r").lock().await.unwrap();
-    let owner = guard.id().to_string();
+    let id = guard.id().to_string();
     guard.unlock().await.unwrap();
     let unlock = traces.only("unlock");
     assert_eq!(unlock.level, Level::DEBUG);
-    assert_eq!((unlock.field("resource"), unlock.field("id")), ("r", &*owner));
+    assert_eq!((unlock.field("resource"), unlock.field("id")), ("r", &*id));
     assert_confirmed(unlock.field("replies"), 2);
     assert!(traces.warnings().is_empty());
 }
@@ -368,7 +380,7 @@ async fn events_of_a_lease_have_its_resource_id_and_token() {
     let quorum = client(&cluster);
     for is_dropped in [false, true] {
         let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
-        let (owner, token) = (guard.id().to_string(), guard.fencing_token().to_string());
+        let (id, token) = (guard.id().to_string(), guard.fencing_token().to_string());
         guard.renew().await.unwrap();
         pass(TTL / 2).await;
         let end = if is_dropped {
@@ -380,20 +392,20 @@ async fn events_of_a_lease_have_its_resource_id_and_token() {
         };
         for message in ["acquired", "renewal on request", "renewal", end] {
             let traced = traces.with_message(message).pop().unwrap_or_else(|| panic!("no {message}"));
-            traced.assert_names_lease("r", &owner, &token);
+            traced.assert_names_lease("r", &id, &token);
         }
-        let named = CallFields { mode: Some("Exclusive".to_owned()), owner: Some(owner), token: Some(token) };
+        let named = CallFields { mode: Some("Exclusive".to_owned()), id: Some(id), token: Some(token) };
         assert_eq!(traces.ended_calls().last(), Some(&named), "the span of the call lacks the lease");
     }
     let held = quorum.red_lock("r").try_lock().await.unwrap().unwrap();
-    assert_eq!(traces.ended_calls().last().unwrap().owner, Some(held.id().to_string()));
+    assert_eq!(traces.ended_calls().last().unwrap().id, Some(held.id().to_string()));
     assert!(client(&cluster).red_lock("r").try_lock().await.unwrap().is_none());
     assert!(client(&cluster).rw_lock("r").try_read().await.unwrap().is_none());
-    let named = CallFields { mode: Some("Shared".to_owned()), owner: None, token: None };
+    let named = CallFields { mode: Some("Shared".to_owned()), id: None, token: None };
     assert_eq!(traces.ended_calls().last(), Some(&named), "the span of a call without a lease names a lease");
-    let (owner, token) = (held.id().to_string(), held.fencing_token().to_string());
+    let (id, token) = (held.id().to_string(), held.fencing_token().to_string());
     quorum.shutdown().await;
-    traces.only("lease lost").assert_names_lease("r", &owner, &token);
+    traces.only("lease lost").assert_names_lease("r", &id, &token);
 }
 
 /// The span of a lease follows from the span of the lock call. A parent span would stay open as
@@ -544,10 +556,10 @@ impl Subscriber for DisabledSubscriber {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// `tracing` formats the values of an event when a subscriber records the event, so nothing is
-/// formatted without that.
+/// `tracing` formats the values of an event only when a subscriber records the event. Therefore this test also shows
+/// that nothing is formatted without an interested subscriber.
 #[tokio::test(start_paused = true)]
-async fn a_subscriber_without_interest_receives_no_events_and_spans() {
+async fn a_subscriber_without_interest_receives_neither_events_nor_spans() {
     LazyLock::force(&REGISTERED_SUBSCRIBERS);
     let disabled = DisabledSubscriber::default();
     let _default = tracing::subscriber::set_default(disabled.clone());
@@ -566,7 +578,7 @@ async fn no_call_installs_a_subscriber() {
     assert!(!tracing::enabled!(Level::TRACE));
 }
 
-/// Shows that the two tests before this test make calls that trace.
+/// Shows that the calls of the two tests above trace events.
 #[tokio::test(start_paused = true)]
 async fn an_interested_subscriber_receives_the_events_of_the_same_calls() {
     let traces = Traces::begin();
@@ -578,8 +590,8 @@ async fn an_interested_subscriber_receives_the_events_of_the_same_calls() {
     }
 }
 
-/// Locks three resources, in tasks of their own.
-fn waiting_locks(quorum: &crate::Quorum) -> Vec<tokio::task::JoinHandle<()>> {
+/// Starts three tasks, each of which locks a resource of its own, and unlocks.
+fn spawn_locks(quorum: &crate::Quorum) -> Vec<tokio::task::JoinHandle<()>> {
     let lock = |name: &str| {
         let lock = quorum.red_lock(name);
         tokio::spawn(async move { drop(lock.lock().await) })
@@ -593,7 +605,7 @@ async fn a_second_of_waiting_without_a_quorum_causes_one_warning_with_the_remedy
     let quorum = client(&cluster);
     cluster.servers().iter().for_each(|server| server.forget());
     let traces = Traces::begin();
-    let waiting = waiting_locks(&quorum);
+    let waiting = spawn_locks(&quorum);
     pass(Duration::from_millis(900)).await;
     assert!(traces.warnings().is_empty(), "{:?}", traces.warnings());
     pass(Duration::from_secs(30)).await;
@@ -612,7 +624,7 @@ async fn a_second_outage_after_a_minute_causes_a_second_warning() {
     let traces = Traces::begin();
     for warnings in 1..=2 {
         all_behave(&cluster, &Behaviour::Failing(NodeError::Unreachable("refused".into())));
-        let waiting = waiting_locks(&quorum);
+        let waiting = spawn_locks(&quorum);
         pass(Duration::from_secs(3)).await;
         all_behave(&cluster, &Behaviour::Granting);
         pass(Duration::from_secs(3)).await;
@@ -628,7 +640,7 @@ async fn a_short_outage_causes_no_warning() {
     let quorum = client(&cluster);
     let traces = Traces::begin();
     all_behave(&cluster, &Behaviour::Failing(NodeError::Unreachable("refused".into())));
-    let waiting = waiting_locks(&quorum);
+    let waiting = spawn_locks(&quorum);
     pass(Duration::from_millis(500)).await;
     all_behave(&cluster, &Behaviour::Granting);
     pass(Duration::from_secs(10)).await;

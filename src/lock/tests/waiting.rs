@@ -29,7 +29,7 @@ async fn a_waiter_gets_the_lock_at_once_after_the_unlock() {
     assert_eq!(start.elapsed(), Duration::ZERO, "the waiter was not woken");
 }
 
-/// The guard is leaked, as if its process had been killed.
+/// The guard is leaked, as if the process of the holder were killed.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_gets_the_lock_when_the_ttl_of_a_killed_holder_ends() {
     let cluster = MemoryCluster::new(5);
@@ -105,7 +105,7 @@ async fn lock_fails_after_the_quorum_timeout_without_a_quorum() {
     }
 }
 
-/// Nodes fail without delay, but the retry delay separates the attempts.
+/// The nodes fail without delay, so only the retry delay separates the attempts.
 #[tokio::test(start_paused = true)]
 async fn nodes_that_fail_at_once_do_not_cause_a_busy_loop() {
     let cluster = MemoryCluster::new(3);
@@ -193,21 +193,21 @@ async fn a_lock_with_the_default_quorum_timeout_waits_for_the_end_of_quarantines
     let tolerance = Duration::from_millis(100);
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);
-    for is_contended in [false, true] {
+    for has_waiters in [false, true] {
         let resources = [crate::Resource::new("r").unwrap()];
-        quorum.client().context.waiter_cache.record(&resources.into(), 0, 0, is_contended);
+        quorum.client().context.waiter_cache.record(&resources.into(), 0, 0, has_waiters);
         cluster.servers().iter().for_each(|server| server.forget());
         let lock = quorum.red_lock("r");
         let start = tokio::time::Instant::now();
         lock.lock().await.unwrap().unlock().await.unwrap();
         let took = start.elapsed();
-        assert!(took >= quarantine && took <= quarantine + tolerance, "contended: {is_contended}, {took:?}");
+        assert!(took >= quarantine && took <= quarantine + tolerance, "has waiters: {has_waiters}, {took:?}");
     }
-    // Two of three nodes are in quarantine and the third is unreachable: the quarantines decide.
+    // Two of three nodes are in quarantine, and the third is unreachable. The call waits for the quarantines.
     all_behave(&cluster, &Behaviour::Granting);
     server(&cluster, 0).forget();
     server(&cluster, 1).forget();
-    server(&cluster, 2).behave(Behaviour::Failing(NodeError::Unreachable("gone".into())));
+    server(&cluster, 2).behave(Behaviour::Failing(NodeError::Unreachable("down".into())));
     let start = tokio::time::Instant::now();
     drop(quorum.red_lock("s").lock().await.unwrap());
     assert!(start.elapsed() <= quarantine + tolerance, "{:?}", start.elapsed());
@@ -231,8 +231,8 @@ async fn a_set_quorum_timeout_ends_before_a_longer_quarantine() {
     assert!(remaining > Duration::from_secs(55), "{remaining:?}");
 }
 
-/// A future is polled until it waits for nodes, and is then neither polled nor dropped. The stall
-/// watchdog rolls back its votes and frees its place in the local queue.
+/// The future is polled until it waits for nodes, and is then neither polled nor dropped. The stall
+/// watchdog rolls back its attempt, and the next call in the local queue makes attempts.
 #[tokio::test(start_paused = true)]
 async fn a_future_that_is_not_polled_does_not_block_other_calls() {
     let cluster = MemoryCluster::new(3);
@@ -252,7 +252,7 @@ async fn a_future_that_is_not_polled_does_not_block_other_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn try_lock_for_waits_its_whole_time_after_the_stall_watchdog_s_rollback() {
+async fn try_lock_for_waits_its_whole_time_after_a_rollback_by_the_stall_watchdog() {
     let cluster = MemoryCluster::new(3);
     let (quorum, other) = (client(&cluster), client(&cluster));
     let held = other.red_lock("r").lock().await.unwrap();

@@ -1,4 +1,4 @@
-//! The batches in which the watchdog renews leases.
+//! The renewal calls of the watchdog: leases that are due together are renewed in one call to each node.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ async fn lock_many(quorum: &Quorum, leases: usize, apart: Duration) -> Vec<LockG
     guards
 }
 
-/// Returns the number of leases in each renewal call to a node since the last call.
-fn renewal_calls(cluster: &MemoryCluster, node: usize) -> Vec<usize> {
+/// Returns the number of renewals in each renewal call to a node since the last use of this function.
+fn take_renewal_calls(cluster: &MemoryCluster, node: usize) -> Vec<usize> {
     let renewals = |operations: &[Operation]| {
         operations.iter().filter(|operation| matches!(operation, Operation::Renew(_))).count()
     };
@@ -38,7 +38,7 @@ fn renewal_calls(cluster: &MemoryCluster, node: usize) -> Vec<usize> {
     calls.iter().map(|operations| renewals(operations)).filter(|renewals| *renewals > 0).collect()
 }
 
-/// Checks the sizes of the renewal calls for this number of leases in five periods.
+/// Checks the sizes of the renewal calls for this number of leases, in five renewal intervals.
 async fn assert_renewal_calls(leases: usize, calls: &[usize]) {
     let cluster = MemoryCluster::new(NODES);
     let quorum = client(&cluster);
@@ -46,14 +46,14 @@ async fn assert_renewal_calls(leases: usize, calls: &[usize]) {
     for period in 1..=5 {
         pass(TTL / 3).await;
         for node in 0..NODES {
-            assert_eq!(renewal_calls(&cluster, node), calls, "period {period}, node {node}");
+            assert_eq!(take_renewal_calls(&cluster, node), calls, "period {period}, node {node}");
         }
     }
     assert!(guards.iter().all(|guard| guard.is_valid()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn up_to_64_leases_with_close_times_are_renewed_in_one_call_per_node() {
+async fn up_to_64_leases_that_are_due_together_are_renewed_in_one_call_per_node() {
     assert_renewal_calls(64, &[64]).await;
 }
 
@@ -70,14 +70,14 @@ async fn groups_are_renewed_in_calls_of_limited_size() {
     for period in 1..=3 {
         pass(TTL / 3).await;
         for node in 0..NODES {
-            assert_eq!(renewal_calls(&cluster, node), [2, 1, 1, 2], "period {period}, node {node}");
+            assert_eq!(take_renewal_calls(&cluster, node), [2, 1, 1, 2], "period {period}, node {node}");
         }
     }
     assert!(guards.iter().all(|guard| guard.is_valid()));
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_than_64_leases_with_close_times_are_renewed_in_two_calls_per_node() {
+async fn more_than_64_leases_that_are_due_together_are_renewed_in_two_calls_per_node() {
     assert_renewal_calls(65, &[64, 1]).await;
 }
 
@@ -91,11 +91,11 @@ async fn leases_due_two_seconds_apart_are_renewed_separately() {
     for _ in 0..5 {
         pass(TTL / 3 - apart).await;
         for node in 0..NODES {
-            assert_eq!(renewal_calls(&cluster, node), [1]);
+            assert_eq!(take_renewal_calls(&cluster, node), [1]);
         }
         pass(apart).await;
         for node in 0..NODES {
-            assert_eq!(renewal_calls(&cluster, node), [1]);
+            assert_eq!(take_renewal_calls(&cluster, node), [1]);
         }
     }
 }
@@ -110,7 +110,11 @@ async fn a_hanging_node_gets_the_next_renewal_call_when_the_last_call_times_out(
     let step = Duration::from_millis(10);
     pass(TTL / 3 + step).await;
     for node in 1..NODES {
-        assert_eq!(renewal_calls(&cluster, node), [64, 64, 1], "node {node} is delayed by the hanging node");
+        assert_eq!(
+            take_renewal_calls(&cluster, node),
+            [64, 64, 1],
+            "node {node} is delayed by the hanging node"
+        );
     }
     for sent in 1..=3 {
         assert_eq!(server(&cluster, 0).pending_requests(), sent);

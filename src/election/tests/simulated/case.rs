@@ -1,4 +1,4 @@
-//! One run of an election: candidates and an observer under a schedule of faults.
+//! One case of a simulated election: candidates and an observer under a schedule of faults.
 
 use std::{fmt, pin::pin, sync::Arc, time::Duration};
 
@@ -12,14 +12,14 @@ use crate::{
     sim::{Failure, Fault, Memory, Process, Promises, Report, Schedule, Schedules, Simulation},
 };
 
-/// One run: the faults, and the campaigns of each candidate. The last client only observes.
+/// One case: the faults, and the campaigns of each candidate. The last client only observes.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) schedule: Schedule,
     pub(super) candidates: Vec<Vec<Turn>>,
     pub(super) guard: RestartGuard,
-    /// Whether each candidate checks that a query for the leader returns its own term while its
-    /// lease is valid. Only cases without other faults can demand that.
+    /// Whether each leader checks that a query for the leader returns its own term while its lease is
+    /// valid. Set only in cases whose only faults are late requests.
     pub(super) checks_visibility: bool,
 }
 
@@ -28,10 +28,11 @@ pub(super) struct Case {
 pub(super) struct Turn {
     /// The pause before the campaign.
     pub(super) rest: Duration,
-    /// The time for which the leader leads.
+    /// The time for which the candidate leads.
     pub(super) hold: Duration,
     /// The number of times that the leader changes its value.
     pub(super) changes: u32,
+    /// Whether the leader resigns at the end. Otherwise, the leadership is dropped.
     pub(super) resigns: bool,
 }
 
@@ -39,8 +40,8 @@ const TTL: Duration = Duration::from_secs(20);
 
 const DRIFT: f64 = 0.01;
 
-/// The longest time without a leader if notices are lost: the ttl of a killed leader, and the
-/// longest fallback poll with its jitter.
+/// The longest time without a leader if a leader is killed and notices are lost: the ttl of the killed
+/// leader, and the longest fallback poll with its jitter.
 pub(super) const LONGEST_VACANCY: Duration = Duration::from_secs(20 + 8);
 
 impl Case {
@@ -56,7 +57,7 @@ impl Case {
 
     /// Returns the case with leaders that lead for at most 20 ms, and then resign. Nodes keep their
     /// data in every restart and have no quarantine.
-    pub(super) fn with_short_terms(mut self) -> Self {
+    pub(super) fn with_short_leaderships(mut self) -> Self {
         self.guard = RestartGuard::Off;
         self.schedule.faults.retain(|timed| !matches!(timed.fault, Fault::Flush { .. }));
         for timed in &mut self.schedule.faults {
@@ -65,8 +66,8 @@ impl Case {
             }
         }
         for turn in self.candidates.iter_mut().flatten() {
-            let moment = Duration::from_millis(20);
-            (turn.rest, turn.hold) = (turn.rest.min(moment), turn.hold.min(moment));
+            let longest = Duration::from_millis(20);
+            (turn.rest, turn.hold) = (turn.rest.min(longest), turn.hold.min(longest));
             turn.resigns = true;
         }
         self
@@ -75,7 +76,7 @@ impl Case {
     /// Runs the case, and checks the promises that hold under its schedule.
     pub(super) fn check(&self) -> Result<Report, Box<Failure>> {
         let record = Arc::new(ElectionRecord::default());
-        let duration = self.schedule.faults_end() + self.work() + 2 * LONGEST_VACANCY;
+        let duration = self.schedule.faults_end() + self.longest_work() + 2 * LONGEST_VACANCY;
         let report = Simulation::new(self.schedule.clone()).horizon(2 * duration).run(|client| {
             let (record, turns) = (Arc::clone(&record), self.candidates.get(client.index()).cloned());
             let (guard, checks_visibility) = (self.guard, self.checks_visibility);
@@ -100,7 +101,8 @@ impl Case {
         self.schedule.promises(DRIFT, self.guard)
     }
 
-    fn work(&self) -> Duration {
+    /// Returns the longest time that all campaigns of the case can take, one after the other.
+    fn longest_work(&self) -> Duration {
         let turns = self.candidates.iter().flatten();
         turns.map(|turn| turn.rest + turn.hold + LONGEST_VACANCY).sum()
     }
@@ -124,7 +126,7 @@ fn turn() -> impl Strategy<Value = Turn> + Clone {
     })
 }
 
-/// A client that campaigns.
+/// A client that campaigns, and the record of its proclamations.
 struct Candidate {
     client: Process,
     quorum: Quorum,
@@ -133,6 +135,7 @@ struct Candidate {
 }
 
 impl Candidate {
+    /// Campaigns and leads, turn by turn.
     async fn run(&self, turns: &[Turn]) {
         for (round, turn) in (0..).zip(turns) {
             self.client.sleep(turn.rest).await;
@@ -159,17 +162,17 @@ impl Candidate {
                     );
                 }
             }
-            let is_leader = self.client.check_valid(&lease);
+            let is_valid = self.client.check_valid(&lease);
             if turn.resigns {
                 let resigned = leadership.resign().await;
-                assert!(is_leader || resigned.is_err(), "a candidate without a valid lease has resigned");
+                assert!(is_valid || resigned.is_err(), "a candidate without a valid lease has resigned");
             } else {
                 drop(leadership);
             }
         }
     }
 
-    /// Lets time pass. If the case asks for it, checks ten times that a query returns this
+    /// Lets time pass. If `checks_visibility` is set, also checks ten times that a query returns this
     /// candidate as the leader.
     async fn lead_for(&self, election: &Election, leadership: &Leadership, duration: Duration) {
         if !self.checks_visibility {
@@ -188,7 +191,7 @@ impl Candidate {
     }
 }
 
-/// Observes the leaders for a time.
+/// Observes the leaders for a time, and records them.
 async fn observe(client: &Process, quorum: &Quorum, record: &ElectionRecord, duration: Duration) {
     let mut leaders = quorum.election("e").observe().unwrap();
     let mut end = pin!(client.sleep(duration));

@@ -1,4 +1,4 @@
-//! The rules of elections, broken one at a time: the simulation fails each time.
+//! Broken rules of elections, one at a time. The simulation has to detect each.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     sim::{Campaign, Direction, End, Schedule, Schedules, Verdict},
 };
 
-/// The largest number of cases until a broken rule causes a failure.
+/// The largest number of cases in which a broken rule has to cause a failure.
 const MAX_CASES: u64 = 5_000;
 
 fn millis(range: std::ops::RangeInclusive<u64>) -> impl Strategy<Value = Duration> + Clone {
@@ -36,7 +36,7 @@ fn assert_detected(mutation: Mutation, words: &str, cases: &(impl Strategy<Value
     }
 }
 
-/// Two leaders, one after the other. The proclamations of the first leader reach all nodes late.
+/// Returns cases with two leaders, one after the other. A proclamation of the first leader reaches all nodes late.
 fn with_late_proclamations() -> impl Strategy<Value = Case> + Clone {
     let late = (2..=8_u32, millis(10..=20_000));
     let holds = (millis(0..=10_000), millis(1..=10_000));
@@ -47,15 +47,15 @@ fn with_late_proclamations() -> impl Strategy<Value = Case> + Clone {
                 schedule.with_message(0, node, Direction::Request, index, Verdict::Overtaken(by))
             });
             let turn = |hold| Turn { rest: Duration::ZERO, hold, changes: 1, resigns: true };
-            let second = Turn { rest: Duration::from_millis(5), ..turn(second) };
-            let candidates = vec![vec![turn(first)], vec![second]];
+            let second_turn = Turn { rest: Duration::from_millis(5), ..turn(second) };
+            let candidates = vec![vec![turn(first)], vec![second_turn]];
             Case { schedule, candidates, guard: RestartGuard::PerConnection, checks_visibility: true }
         },
     )
 }
 
-/// A late proclamation of the first leader would replace the value of the second leader. A query
-/// would then return no leader.
+/// If the rule is broken, a late proclamation of the first leader replaces the value of the second leader. A query
+/// then returns no leader.
 #[test]
 fn the_simulation_detects_a_proclamation_without_the_lock() {
     assert_detected(

@@ -1,4 +1,4 @@
-//! The values that candidates proclaimed and that the observer received in one run.
+//! The values that candidates proclaimed and that the observer returned, in one case.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,8 +17,8 @@ use crate::{
     },
 };
 
-/// A value that a candidate proclaims. The value names its candidate, so each value of a run is
-/// unique.
+/// A value that a candidate proclaims. Each value of a case is unique, because the value has the candidate, the
+/// number of its campaign, and the number of the value in that campaign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ProclaimedValue {
     pub(super) candidate: usize,
@@ -26,11 +26,11 @@ pub(super) struct ProclaimedValue {
     pub(super) number: u32,
 }
 
-/// The values that candidates proclaimed and that the observer received in one run.
+/// The values that candidates proclaimed and that the observer returned, in one case.
 #[derive(Debug, Default)]
 pub(super) struct ElectionRecord {
     proclaimed: Mutex<BTreeSet<ProclaimedValue>>,
-    /// Terms and values in the order in which the observer received them.
+    /// The terms and values in the order in which the observer returned them.
     observed: Mutex<Vec<(FencingToken, ProclaimedValue)>>,
 }
 
@@ -41,8 +41,8 @@ impl ElectionRecord {
         value.to_string()
     }
 
-    /// Records a leader that the observer received. Panics if no candidate proclaimed the value, or
-    /// if it is not newer than the value before.
+    /// Records a leader that the observer returned. Panics if no candidate proclaimed the value, or if the
+    /// value is not newer than the last value.
     pub(super) fn record_observed(&self, leader: &Leader) {
         let value: ProclaimedValue = leader.value_str().parse().unwrap();
         assert!(lock(&self.proclaimed).contains(&value), "{value} was never proclaimed");
@@ -53,7 +53,7 @@ impl ElectionRecord {
         observed.push((leader.term(), value));
     }
 
-    /// Checks that each observed value is of the candidate that was elected in that term.
+    /// Checks that the candidate of each observed value was elected in the observed term.
     pub(super) fn check(&self, report: &Report) {
         let elected: BTreeMap<FencingToken, usize> =
             report.history.entries().iter().filter_map(election).collect();
@@ -63,6 +63,7 @@ impl ElectionRecord {
     }
 }
 
+/// Returns the term and the candidate, if the entry is an election.
 fn election(entry: &history::Entry) -> Option<(FencingToken, usize)> {
     match entry.event {
         Event::Granted { token, .. } => Some((token, entry.process)),
@@ -70,6 +71,7 @@ fn election(entry: &history::Entry) -> Option<(FencingToken, usize)> {
     }
 }
 
+/// Whether the event is an election: the grant of a lease.
 pub(super) fn is_election(event: &Event) -> bool {
     matches!(event, Event::Granted { .. })
 }
