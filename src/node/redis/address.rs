@@ -47,8 +47,9 @@ const SHOWN_SCHEMES: [&str; 14] = [
 
 /// Returns the part of a url that an error may show: the scheme, and the hosts.
 ///
-/// A part is shown only if the part is certainly a scheme or a host. It would not be safe to hide only what looks like a
-/// password: a password may have any characters, and the text may be half of a url that was cut at a blank in its password.
+/// A part is shown only if the part is certainly a scheme or a host. It would not be safe to hide only what looks like
+/// a password: a password may have any characters, and the text may be half of a url that was cut at a blank in its
+/// password.
 pub(crate) fn without_password(url: &str) -> String {
     if url.is_empty() {
         return String::new();

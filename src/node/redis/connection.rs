@@ -174,8 +174,8 @@ impl RedisConnection {
         }
     }
 
-    /// Returns the next command: one change of a refused command, or else up to [`MAX_CHANNELS`] pending changes that all
-    /// begin or all end a subscription.
+    /// Returns the next command: one change of a refused command, or else up to [`MAX_CHANNELS`] pending changes that
+    /// all begin or all end a subscription.
     fn next_subscription_command(&mut self) -> Option<SubscriptionCommand> {
         let changes: Vec<_> = match self.refused_together.pop_front() {
             Some(change) => vec![change],

@@ -50,7 +50,8 @@ impl NodeConnector {
         }
     }
 
-    /// Looks up the addresses of the node's host. Returns no address for a node with a socket path, or behind Sentinels.
+    /// Looks up the addresses of the node's host. Returns no address for a node with a socket path, or behind
+    /// Sentinels.
     ///
     /// # Errors
     ///
@@ -66,8 +67,9 @@ impl NodeConnector {
         }
     }
 
-    /// Returns a connector to the same node at one address of its host; `None` for a node with a socket path, with TLS or
-    /// behind Sentinels. By these connectors, a program can check whether all addresses of a host lead to one server.
+    /// Returns a connector to the same node at one address of its host; `None` for a node with a socket path, with TLS
+    /// or behind Sentinels. By these connectors, a program can check whether all addresses of a host lead to one
+    /// server.
     #[must_use]
     pub fn at(&self, address: IpAddr) -> Option<Self> {
         match &self.route.destination {
@@ -79,8 +81,8 @@ impl NodeConnector {
         }
     }
 
-    /// Connects to the node. `config` has the settings for pushes and answers. The call takes at most `timeout`, including
-    /// the queries of Sentinels.
+    /// Connects to the node. `config` has the settings for pushes and answers. The call takes at most `timeout`,
+    /// including the queries of Sentinels.
     ///
     /// # Errors
     ///

@@ -18,8 +18,8 @@ impl<'a> DialLimit<'a> {
         Self { clock, timeout }
     }
 
-    /// Returns half of the time, which is the limit for reading credentials, and likewise certificates. If this fails, the
-    /// dial uses the last values, and time must be left for the connection.
+    /// Returns half of the time, which is the limit for reading credentials, and likewise certificates. If this fails,
+    /// the dial uses the last values, and time must be left for the connection.
     pub(super) fn half(&self) -> Duration {
         self.timeout / 2
     }

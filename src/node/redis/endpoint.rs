@@ -1,5 +1,5 @@
-//! The address of one server, and the login at the server. [`Endpoint::open`] opens every connection to a server: lookup,
-//! TCP, TLS, and the handshake of Redis.
+//! The address of one server, and the login at the server. [`Endpoint::open`] opens every connection to a server:
+//! lookup, TCP, TLS, and the handshake of Redis.
 
 #[cfg(unix)]
 use std::path::PathBuf;
@@ -171,8 +171,8 @@ impl Endpoint {
 
     /// Returns the error of a dial that was ended after `patience`.
     ///
-    /// A caller may drop [`open`](Self::open) during a TLS handshake and not call this method. The flag of the handshake
-    /// then stays set, and the error of the next late dial is about TLS, even if that dial had no handshake.
+    /// A caller may drop [`open`](Self::open) during a TLS handshake and not call this method. The flag of the
+    /// handshake then stays set, and the error of the next late dial is about TLS, even if that dial had no handshake.
     pub(super) fn late(&self, patience: Duration) -> NodeError {
         if self.is_in_tls_handshake.swap(false, Ordering::Relaxed) {
             let advice = self.role.advice_for_plain();

@@ -89,8 +89,8 @@ impl HandshakeSettings {
         }
     }
 
-    /// Returns the error that the first bytes from a server show; `None` if an answer to a handshake can begin with these
-    /// bytes.
+    /// Returns the error that the first bytes from a server show; `None` if an answer to a handshake can begin with
+    /// these bytes.
     fn reason_in(self, opening: &[u8]) -> Option<NodeError> {
         let text = String::from_utf8_lossy(opening);
         let line = text.lines().next().unwrap_or_default();
@@ -131,8 +131,9 @@ impl HandshakeSettings {
 
     /// Returns the error of a connection that the server closed without a reason.
     fn closed(self, error: &RedisError) -> NodeError {
-        // With TLS 1.3, the handshake of TLS has succeeded before the server checks the certificate of the client. If the
-        // certificate is missing or not trusted, the server sends an alert, and sometimes the connection only breaks.
+        // With TLS 1.3, the handshake of TLS has succeeded before the server checks the certificate of the client. If
+        // the certificate is missing or not trusted, the server sends an alert, and sometimes the connection only
+        // breaks.
         if self.has_tls {
             return NodeError::Tls(format!("the server ended the handshake: {error}").into());
         }

@@ -4,8 +4,8 @@ use redis::Value;
 
 use crate::values::NodeError;
 
-/// The reply to `HELLO`, from which the client learns the mode and the role of the server before any write. `HELLO` costs
-/// one round trip on every connection, and needs only the permissions of the handshake.
+/// The reply to `HELLO`, from which the client learns the mode and the role of the server before any write. `HELLO`
+/// costs one round trip on every connection, and needs only the permissions of the handshake.
 #[derive(Debug, Default)]
 pub(super) struct HelloReply {
     mode: Option<String>,

@@ -139,8 +139,8 @@ impl Login {
         &self.settings
     }
 
-    /// Returns the settings of a connection, with the present credentials. If the provider fails, panics or takes longer
-    /// than half of the dial's time, the last credentials are used, because the server may still accept them.
+    /// Returns the settings of a connection, with the present credentials. If the provider fails, panics or takes
+    /// longer than half of the dial's time, the last credentials are used, because the server may still accept them.
     ///
     /// # Errors
     ///

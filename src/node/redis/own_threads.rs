@@ -15,8 +15,8 @@ use futures::{
 
 use crate::mutex::lock;
 
-/// Runs blocking work, each run on a new thread. There is at most one run for each key at a time, and concurrent callers
-/// with the same key share that run.
+/// Runs blocking work, each run on a new thread. There is at most one run for each key at a time, and concurrent
+/// callers with the same key share that run.
 ///
 /// The blocking pool of the runtime is not used, for two reasons:
 ///

@@ -29,8 +29,8 @@ use crate::values::NodeError;
 mod redis_assumptions;
 
 /// The capacity of the redis crate's queue of unwritten commands. The queue must never be full, because the order of
-/// sending depends on free places in the queue (see [`RawConnection::start`]). At most the calls in flight, one load and one
-/// subscription command are unanswered at a time, which are far fewer commands.
+/// sending depends on free places in the queue (see [`RawConnection::start`]). At most the calls in flight, one load
+/// and one subscription command are unanswered at a time, which are far fewer commands.
 const QUEUE_CAPACITY: usize = 64;
 
 /// The answer to a command that is in the redis crate's queue already.
@@ -43,8 +43,8 @@ pub(super) type PendingAnswer = Pin<Box<dyn Future<Output = RedisResult<Value>> 
 /// If the redis crate opens the stream, the crate drives the connection in a task of its own.
 pub(super) struct RawConnection {
     multiplexed: MultiplexedConnection,
-    /// The driver, which never ends if the redis crate drives the connection. `None` after the driver has ended, because
-    /// the connection is broken.
+    /// The driver, which never ends if the redis crate drives the connection. `None` after the driver has ended,
+    /// because the connection is broken.
     driver: Option<ConnectionDriver>,
     waker_filter: WakerFilter,
     /// The pushes of the server.
@@ -110,8 +110,8 @@ impl RawConnection {
         answer.and_then(Value::extract_error).map_err(|error| self.node_error(&error))
     }
 
-    /// Puts a command into the queue of the connection. The connection must be [driven](Self::poll_drive) before the task
-    /// waits, so that the command is written. The answer need not be polled for that.
+    /// Puts a command into the queue of the connection. The connection must be [driven](Self::poll_drive) before the
+    /// task waits, so that the command is written. The answer need not be polled for that.
     ///
     /// A future of the redis crate does nothing before its first poll. The first poll puts the command into the queue
     /// of the connection (`Pipeline::send_recv`: a bounded channel, hence [`QUEUE_CAPACITY`]). Therefore the future
@@ -161,8 +161,8 @@ impl RawConnection {
         if self.is_driven_by_user { self.pushes.take(&noop_context()) } else { self.pushes.take(context) }
     }
 
-    /// Converts the error by which the connection has ended. The cause may be data of the server, which the error does not
-    /// mention.
+    /// Converts the error by which the connection has ended. The cause may be data of the server, which the error does
+    /// not mention.
     pub(super) fn node_error(&self, error: &RedisError) -> NodeError {
         // The stream has not ended, so the driver ended because of the data in it.
         let has_invalid_data = self.is_driven_by_user && self.driver.is_none() && !self.budget.has_ended();

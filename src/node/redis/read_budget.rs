@@ -1,5 +1,5 @@
-//! The limit of bytes that a server may send without completing an answer. Every connection that this crate drives reads
-//! through a [`BudgetedStream`].
+//! The limit of bytes that a server may send without completing an answer. Every connection that this crate drives
+//! reads through a [`BudgetedStream`].
 
 use std::{
     io,
@@ -23,8 +23,8 @@ const MAX_BYTES: usize = 64 * 1024;
 /// The additional bytes for each leader in an answer: its value, and the fields beside it.
 const MAX_BYTES_OF_LEADER: usize = MAX_VALUE_BYTES + 1024;
 
-/// The number of bytes that a task reads without a pause. The task then yields to other tasks, even if more bytes can be
-/// read.
+/// The number of bytes that a task reads without a pause. The task then yields to other tasks, even if more bytes can
+/// be read.
 const MAX_BYTES_IN_A_ROW: usize = 16 * 1024;
 
 /// The largest number of the first bytes from a server that are recorded. An error reply is shorter.

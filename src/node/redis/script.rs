@@ -31,8 +31,8 @@ mod tests;
 ///
 /// All general paths are functions, which are defined in groups when an operation of the call first needs them, for the
 /// reason in `node.lua`. The first group has the functions of the usual operations, and functions of all operations.
-/// `node.define` defines the functions of readers by the name `share`, and the functions of wait queues by the name `wake_next`. Any other name
-/// stands for the last group, [`OTHER_SCRIPTS`], which includes wait queues.
+/// `node.define` defines the functions of readers by the name `share`, and the functions of wait queues by the name
+/// `wake_next`. Any other name stands for the last group, [`OTHER_SCRIPTS`], which includes wait queues.
 static TEXT: LazyLock<String> = LazyLock::new(|| {
     let usual = [
         include_str!("scripts/node.lua"),

@@ -1,4 +1,5 @@
-//! A node behind Sentinels, whose server is the present master of a set. Each dial queries the Sentinels for that master.
+//! A node behind Sentinels, whose server is the present master of a set. Each dial queries the Sentinels for that
+//! master.
 
 use std::{
     pin::pin,
@@ -32,8 +33,8 @@ pub(super) struct MasterSet {
     connector: Option<Connector>,
     /// The lookups of the hosts of masters.
     lookups: Lookups,
-    /// The index of the Sentinel that a dial queries first, modulo the number of Sentinels. The index advances after each
-    /// failure, so that a dead Sentinel delays only one dial.
+    /// The index of the Sentinel that a dial queries first, modulo the number of Sentinels. The index advances after
+    /// each failure, so that a dead Sentinel delays only one dial.
     first: AtomicUsize,
 }
 
@@ -46,8 +47,8 @@ pub(super) struct NamedMaster {
 }
 
 impl NamedMaster {
-    /// Adds the address of the master to an error. The url has only the addresses of the Sentinels, and the Sentinels may
-    /// name an address that this client cannot reach.
+    /// Adds the address of the master to an error. The url has only the addresses of the Sentinels, and the Sentinels
+    /// may name an address that this client cannot reach.
     pub(super) fn explain(&self, error: NodeError) -> NodeError {
         let explained = |why: &str| {
             let (master, sentinel) = (self.endpoint.address(), &self.sentinel);
@@ -138,7 +139,8 @@ impl MasterSet {
         dial_timeout / u32::try_from(self.sentinels.len() + 1).unwrap_or(u32::MAX)
     }
 
-    /// Has the next dial query another Sentinel first, because this Sentinel failed or named a server that cannot be used.
+    /// Has the next dial query another Sentinel first, because this Sentinel failed or named a server that cannot be
+    /// used.
     pub(super) fn advance_first(&self) {
         self.first.fetch_add(1, Ordering::Relaxed);
     }

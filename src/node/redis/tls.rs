@@ -30,8 +30,8 @@ use crate::{
     values::NodeError,
 };
 
-/// The TLS settings of one client, and the connector that its nodes with TLS share. Without a node with TLS, there is no
-/// connector, and the CAs of the system are not read.
+/// The TLS settings of one client, and the connector that its nodes with TLS share. Without a node with TLS, there is
+/// no connector, and the CAs of the system are not read.
 #[derive(Debug, Default)]
 pub(crate) struct TlsSettings {
     settings: Tls,
@@ -48,8 +48,8 @@ struct ConnectorState {
     loaded: Mutex<Option<Arc<LoadedConfig>>>,
     /// The last failure that was logged, so that repeated dials do not repeat the log.
     logged: Mutex<Option<Arc<str>>>,
-    /// Whether a handshake has failed since the CAs of the system were read. Only then does a dial read these CAs again,
-    /// because they change rarely and take long to read.
+    /// Whether a handshake has failed since the CAs of the system were read. Only then does a dial read these CAs
+    /// again, because they change rarely and take long to read.
     has_failed: AtomicBool,
 }
 
@@ -81,7 +81,8 @@ impl TlsSettings {
     ///
     /// # Errors
     ///
-    /// A [`ConfigError`] if a certificate or key cannot be used, or if the CAs of the system are needed and there are none.
+    /// A [`ConfigError`] if a certificate or key cannot be used, or if the CAs of the system are needed and there are
+    /// none.
     pub(crate) fn load(&self) -> Result<(), ConfigError> {
         match &self.connector {
             Some(Connector(state)) => state.load().map(drop),
@@ -101,8 +102,8 @@ impl Connector {
         }))
     }
 
-    /// Returns the connector with the present certificates. If the certificates cannot be read and used within half of the
-    /// dial's time, the last certificates are used, because a file may be half written at this moment.
+    /// Returns the connector with the present certificates. If the certificates cannot be read and used within half of
+    /// the dial's time, the last certificates are used, because a file may be half written at this moment.
     pub(super) async fn refreshed(&self, limit: DialLimit<'_>) -> RefreshedConnector<'_> {
         let state = &*self.0;
         let last = lock(&state.loaded).as_ref().map(|loaded| Arc::clone(&loaded.config));

@@ -117,8 +117,8 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Tls`] if a text has no certificate or cannot be parsed, or if the key belongs to another certificate;
-    /// [`ConfigError::File`] if a file cannot be read or has one of these faults.
+    /// [`ConfigError::Tls`] if a text has no certificate or cannot be parsed, or if the key belongs to another
+    /// certificate; [`ConfigError::File`] if a file cannot be read or has one of these faults.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         self.parse(&self.read()?).map(drop)
     }

@@ -12,8 +12,8 @@ use crate::error::ConfigError;
 /// The default port of Sentinels.
 const SENTINEL_PORT: u16 = 26379;
 
-/// The reason in the error of a master set without a name. The likely cause is a blank between Sentinels, which cuts the
-/// url in two. The first part then has no name.
+/// The reason in the error of a master set without a name. The likely cause is a blank between Sentinels, which cuts
+/// the url in two. The first part then has no name.
 const NO_NAME: &str = "no name of a master set: a blank separates nodes, so write no blank between Sentinels";
 
 /// The hint of every error, because an unescaped character of a password changes the meaning of the text after the

@@ -1,5 +1,5 @@
-//! Credentials from the urls of a settings file. Each dial reads the file again, so that changed credentials take effect
-//! without a restart of the process.
+//! Credentials from the urls of a settings file. Each dial reads the file again, so that changed credentials take
+//! effect without a restart of the process.
 
 use std::{fmt, sync::Arc};
 
@@ -31,8 +31,8 @@ impl UrlSource {
         Self(Arc::new(read))
     }
 
-    /// Returns two providers of the credentials in the urls: for the servers of the nodes, and for their Sentinels. Each
-    /// dial reads the urls again, and uses the url with the address of its node.
+    /// Returns two providers of the credentials in the urls: for the servers of the nodes, and for their Sentinels.
+    /// Each dial reads the urls again, and uses the url with the address of its node.
     pub(crate) fn providers(&self) -> [CredentialsProvider; 2] {
         let threads = OwnThreads::default();
         [CredentialsFor::Server, CredentialsFor::Sentinels].map(|servers| {

@@ -1,5 +1,5 @@
-//! Tests of the properties of the redis crate on which this crate relies, and which the documentation of the redis crate
-//! does not promise.
+//! Tests of the properties of the redis crate on which this crate relies, and which the documentation of the redis
+//! crate does not promise.
 //!
 //! The manifest admits only minor versions of the crate with which these tests were run. A connection keeps each
 //! pending answer until the answer arrives, so nothing relies on the effect of a dropped answer.

@@ -86,8 +86,8 @@ function node.unshare(resource, lease_id, is_removed)
   return 1, true
 end
 
--- Extends an existing yield mark to the end of the readers, because waiters may wait for that end. A failure is ignored:
--- newcomers may then overtake the waiters.
+-- Extends an existing yield mark to the end of the readers, because waiters may wait for that end. A failure is
+-- ignored: newcomers may then overtake the waiters.
 function node.extend_yield_mark(resource, ttl)
   if node.flags().is_dirty and redis.call('PTTL', $YIELD_MARK .. resource .. '}') < ttl then
     pcall(node.set_yield_mark, resource, ttl, 'XX')

@@ -10,7 +10,8 @@ fn tls_settings() -> TlsSettings {
     TlsSettings::default()
 }
 
-/// Returns settings with a test CA, because the system may have no CAs. The private key of the test CA no longer exists.
+/// Returns settings with a test CA, because the system may have no CAs. The private key of the test CA no longer
+/// exists.
 #[cfg(feature = "tls")]
 fn tls_settings() -> TlsSettings {
     let ca = crate::node::redis::Pem::Text(include_bytes!("ca.pem").as_slice().into());

@@ -16,12 +16,12 @@ const LOWEST_PORT: u16 = 15000;
 /// A port without a listener, which no other test process of this machine can reserve until this
 /// process ends.
 ///
-/// The port is not an ephemeral port, which the system may assign to the local end of a connection. While the server of an
-/// ephemeral port is down, the port could go to the listener of another test, or to a client that dials the dead server
-/// and then connects to itself.
+/// The port is not an ephemeral port, which the system may assign to the local end of a connection. While the server of
+/// an ephemeral port is down, the port could go to the listener of another test, or to a client that dials the dead
+/// server and then connects to itself.
 ///
-/// A process reserves no port twice. Clients of an earlier server continue to dial the address of that server, and would
-/// register with the next server at the same address.
+/// A process reserves no port twice. Clients of an earlier server continue to dial the address of that server, and
+/// would register with the next server at the same address.
 #[derive(Debug)]
 pub struct Port {
     number: u16,

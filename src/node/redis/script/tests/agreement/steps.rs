@@ -267,7 +267,8 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
         4 => lease_id().prop_map(|lease_id| TestStep::EndReader("a", lease_id)),
         1 => Just(TestStep::LoseLock("a")),
         1 => Just(TestStep::LoseReaders("a")),
-        1 => (number(), any::<bool>()).prop_map(|(number, has_long_ttl)| TestStep::SetCounter("a", number, has_long_ttl)),
+        1 => (number(), any::<bool>())
+            .prop_map(|(number, has_long_ttl)| TestStep::SetCounter("a", number, has_long_ttl)),
     ];
     let operations = prop_oneof![
         4 => Just(lock()),
