@@ -1,4 +1,5 @@
-//! The addresses of servers as text.
+//! Addresses of servers as text: the canonical address of a node, and the part of a url that errors show. No function
+//! here may return a part of a password.
 
 use redis::{ConnectionAddr, RedisError};
 
@@ -12,12 +13,13 @@ pub(super) fn canonical(address: &ConnectionAddr) -> String {
     }
 }
 
+/// Returns the canonical address of a host and a port.
 pub(super) fn of_host(host: &str, port: u16) -> String {
     let host = plain_host(host).to_ascii_lowercase();
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// Returns the host as resolvers and certificates write it: an IPv6 address without its brackets.
+/// Returns the host in the form of resolvers and certificates, in which an IPv6 address has no brackets.
 pub(super) fn plain_host(host: &str) -> &str {
     host.trim_matches(['[', ']'])
 }
@@ -43,10 +45,11 @@ const SHOWN_SCHEMES: [&str; 14] = [
     "tcp",
 ];
 
-/// Returns the part of a url that may be shown: its scheme, and its hosts if they are clear.
+/// Returns the part of a url that an error may show: the scheme, and the hosts.
 ///
-/// A password may have any characters, and a url may have been cut at a blank of its password. Therefore a part is shown
-/// only if the part certainly is a scheme or a host, and not hidden because it looks like a password.
+/// A part is shown only if the part is certainly a scheme or a host. It would not be safe to hide only what looks like
+/// a password: a password may have any characters, and the text may be half of a url that was cut at a blank in its
+/// password.
 pub(crate) fn without_password(url: &str) -> String {
     if url.is_empty() {
         return String::new();
@@ -59,7 +62,7 @@ pub(crate) fn without_password(url: &str) -> String {
     format!("{scheme}://{}", clear_hosts(rest).unwrap_or_else(|| HIDDEN.to_owned()))
 }
 
-/// Returns the hosts of a url without its scheme, if no other reading of the text makes them part of a password.
+/// Returns the hosts in `rest`, the text after the `://` of a url; `None` if they may be part of a password.
 fn clear_hosts(rest: &str) -> Option<String> {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let (credentials, hosts) = match authority.split_once('@') {
@@ -73,7 +76,7 @@ fn clear_hosts(rest: &str) -> Option<String> {
     hosts.map(|hosts| hosts.join(","))
 }
 
-/// Returns the host of `host[:port]`; `None` if the text has another form.
+/// Returns the host of a text of the form `host[:port]`; `None` if the text is not of this form.
 fn host_without_port(text: &str) -> Option<&str> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !text.ends_with(']') => (host, Some(port)),
@@ -88,7 +91,7 @@ fn host_without_port(text: &str) -> Option<&str> {
     (is_host && port.is_none_or(|port| port.parse::<u16>().is_ok())).then_some(host)
 }
 
-/// Returns the fault of a url, in the words of the redis crate, which do not quote the url.
+/// Returns the text in which the redis crate describes the fault of a url. This text does not quote the url.
 pub(super) fn reason(error: &RedisError) -> String {
     error.detail().map_or_else(|| error.to_string(), ToOwned::to_owned)
 }

@@ -1,4 +1,4 @@
-//! The conversion of errors of a server, or of its connection, to [`NodeError`].
+//! The conversion of errors of a server or of a connection to [`NodeError`].
 
 use redis::{ErrorKind, RedisError};
 
@@ -40,7 +40,7 @@ pub(crate) fn without_arguments(detail: &str) -> &str {
     detail.split(", with args beginning with").next().unwrap_or(detail)
 }
 
-/// Converts an error reply: its first word is the code.
+/// Converts an error reply, of which `code` is the first word and `detail` the rest.
 pub(crate) fn classify_code(code: &str, detail: &str) -> NodeError {
     let detail = without_arguments(detail);
     match code {

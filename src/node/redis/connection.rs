@@ -1,4 +1,5 @@
-//! A Redis connection with the interface that the send queue needs.
+//! A connection to a Redis server with the interface that the send queue needs: calls of the script, subscriptions, and
+//! their events.
 
 use std::{
     collections::VecDeque,
@@ -29,7 +30,7 @@ use crate::{
 /// The largest number of channels in one command.
 const MAX_CHANNELS: usize = 64;
 
-/// A connection to a server that has the script.
+/// A connection on which calls execute the script, and on which release notices arrive.
 pub(super) struct RedisConnection {
     raw: RawConnection,
     parameters: QuorumParameters,
@@ -38,14 +39,14 @@ pub(super) struct RedisConnection {
     unanswered: VecDeque<(PendingReply, PendingAnswer)>,
     /// The subscription changes that are not sent yet. At most one command with changes is unanswered at a time, so
     /// that a thousand changes do not fill the queue that calls need.
-    pending_subscriptions: VecDeque<PendingSubscription>,
-    /// The changes of a refused command, each of which is sent again as a command of its own, before the
-    /// pending changes: one forbidden channel refuses a whole command.
-    refused_together: VecDeque<PendingSubscription>,
+    pending_changes: VecDeque<SubscriptionChange>,
+    /// The changes of a command of several channels that the server refused. One forbidden channel is enough for that,
+    /// so each change is sent again in a command of its own, before the pending changes.
+    refused_together: VecDeque<SubscriptionChange>,
     subscribing: Option<SubscriptionCommand>,
     events: VecDeque<ConnectionEvent>,
-    /// Whether the last poll found exactly the queued events, so that no further poll is needed after the events are
-    /// taken. False again once `poll_event` returns `Pending`.
+    /// Whether the connection has no event beyond the queued events, so that `poll_event` need not drive the connection
+    /// before the next `Pending`. A new command resets this flag, and so does that `Pending`.
     is_settled: bool,
 }
 
@@ -55,14 +56,15 @@ enum PendingReply {
     Load,
 }
 
+/// The beginning or the end of a subscription to the release notices of a resource.
 #[derive(Debug)]
-struct PendingSubscription {
+struct SubscriptionChange {
     resource: Resource,
     is_on: bool,
 }
 
 struct SubscriptionCommand {
-    subscriptions: Vec<PendingSubscription>,
+    changes: Vec<SubscriptionChange>,
     answering: BoxFuture<'static, RedisResult<()>>,
 }
 
@@ -73,7 +75,7 @@ impl RedisConnection {
             parameters,
             script_name: ScriptName::default(),
             unanswered: VecDeque::new(),
-            pending_subscriptions: VecDeque::new(),
+            pending_changes: VecDeque::new(),
             refused_together: VecDeque::new(),
             subscribing: None,
             events: VecDeque::new(),
@@ -81,7 +83,6 @@ impl RedisConnection {
         }
     }
 
-    /// Sends a command.
     fn send_command(&mut self, pending: PendingReply, command: Cmd) {
         let answering = self.raw.start(command);
         self.unanswered.push_back((pending, answering));
@@ -91,8 +92,8 @@ impl RedisConnection {
         self.is_settled = false;
     }
 
-    fn queue_subscription(&mut self, subscription: PendingSubscription) {
-        self.pending_subscriptions.push_back(subscription);
+    fn queue_change(&mut self, change: SubscriptionChange) {
+        self.pending_changes.push_back(change);
         self.is_settled = false;
     }
 
@@ -114,13 +115,13 @@ impl RedisConnection {
 
     /// Sets the limit of bytes for the next answer.
     fn expect_next(&self) {
-        let long = match self.unanswered.front() {
+        let leaders = match self.unanswered.front() {
             Some((PendingReply::Call { operations, .. }, _)) => {
                 operations.iter().filter(|operation| operation.as_dyn().has_long_answer()).count()
             }
             _ => 0,
         };
-        self.raw.budget.expect(long);
+        self.raw.budget.expect(leaders);
     }
 
     fn take_answers(&mut self, context: &mut Context<'_>) -> RedisResult<()> {
@@ -153,20 +154,18 @@ impl RedisConnection {
                 continue;
             };
             let Poll::Ready(outcome) = subscribing.answering.poll_unpin(context) else { return Ok(()) };
-            let subscriptions =
-                self.subscribing.take().map(|subscribing| subscribing.subscriptions).unwrap_or_default();
+            let changes = self.subscribing.take().map(|subscribing| subscribing.changes).unwrap_or_default();
             self.raw.pushes.expect(Vec::new());
             self.raw.budget.reset();
             match outcome {
                 Ok(()) => {
-                    let on = subscriptions.into_iter().filter(|subscription| subscription.is_on);
-                    self.events
-                        .extend(on.map(|subscription| ConnectionEvent::Subscribed(subscription.resource)));
+                    let on = changes.into_iter().filter(|change| change.is_on);
+                    self.events.extend(on.map(|change| ConnectionEvent::Subscribed(change.resource)));
                 }
                 Err(error) if error.is_unrecoverable_error() => return Err(error),
-                Err(_) if subscriptions.len() > 1 => self.refused_together.extend(subscriptions),
+                Err(_) if changes.len() > 1 => self.refused_together.extend(changes),
                 Err(error) => {
-                    let is_on = subscriptions.first().is_some_and(|subscription| subscription.is_on);
+                    let is_on = changes.first().is_some_and(|change| change.is_on);
                     let command = if is_on { NoticeCommand::Subscribe } else { NoticeCommand::Unsubscribe };
                     self.events
                         .push_back(ConnectionEvent::NoticeRefused { command, error: classify(&error) });
@@ -175,27 +174,26 @@ impl RedisConnection {
         }
     }
 
-    /// Returns the next command: pending changes of one kind, up to [`MAX_CHANNELS`], or one change of a
-    /// refused command.
+    /// Returns the next command: one change of a refused command, or else up to [`MAX_CHANNELS`] pending changes that
+    /// all begin or all end a subscription.
     fn next_subscription_command(&mut self) -> Option<SubscriptionCommand> {
-        let subscriptions: Vec<_> = match self.refused_together.pop_front() {
-            Some(subscription) => vec![subscription],
+        let changes: Vec<_> = match self.refused_together.pop_front() {
+            Some(change) => vec![change],
             None => {
-                let is_on = self.pending_subscriptions.front()?.is_on;
-                let pending = self.pending_subscriptions.iter().take(MAX_CHANNELS);
-                let alike = pending.take_while(|subscription| subscription.is_on == is_on).count();
-                self.pending_subscriptions.drain(..alike).collect()
+                let is_on = self.pending_changes.front()?.is_on;
+                let pending = self.pending_changes.iter().take(MAX_CHANNELS);
+                let count = pending.take_while(|change| change.is_on == is_on).count();
+                self.pending_changes.drain(..count).collect()
             }
         };
-        let is_on = subscriptions.first()?.is_on;
-        let channels: Vec<_> =
-            subscriptions.iter().map(|subscription| names::notice_channel(&subscription.resource)).collect();
+        let is_on = changes.first()?.is_on;
+        let channels: Vec<_> = changes.iter().map(|change| names::notice_channel(&change.resource)).collect();
         self.raw.pushes.expect(channels.clone());
         let mut connection = self.raw.multiplexed();
         let answering = async move {
             if is_on { connection.subscribe(channels).await } else { connection.unsubscribe(channels).await }
         };
-        Some(SubscriptionCommand { subscriptions, answering: answering.boxed() })
+        Some(SubscriptionCommand { changes, answering: answering.boxed() })
     }
 }
 
@@ -215,17 +213,17 @@ impl Connection for RedisConnection {
 
     fn subscribe(&mut self, resource: &Resource) {
         self.raw.pushes.listen(names::notice_channel(resource), resource.clone());
-        self.queue_subscription(PendingSubscription { resource: resource.clone(), is_on: true });
+        self.queue_change(SubscriptionChange { resource: resource.clone(), is_on: true });
     }
 
     fn unsubscribe(&mut self, resource: &Resource) {
         self.raw.pushes.ignore(&names::notice_channel(resource));
-        self.queue_subscription(PendingSubscription { resource: resource.clone(), is_on: false });
+        self.queue_change(SubscriptionChange { resource: resource.clone(), is_on: false });
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<ConnectionEvent> {
-        // A task that has taken the last event polls once more. Everything is polled already then, so this poll can
-        // return at once.
+        // A task that has taken the last event polls once more. The connection was driven before, so this poll need not
+        // drive it.
         if self.events.is_empty() && !std::mem::take(&mut self.is_settled) {
             self.advance(context);
             self.is_settled = !self.events.is_empty();
@@ -240,16 +238,17 @@ impl fmt::Debug for RedisConnection {
     }
 }
 
-/// Returns the name that the server has given to the script.
+/// Returns the name of the script in the reply to `SCRIPT LOAD`.
 fn script_name(reply: &Value) -> RedisResult<ScriptName> {
     ScriptName::read(reply).ok_or_else(|| {
         let shown = script::beginning(reply);
-        (ErrorKind::UnexpectedReturnType, "the server has not named the script", shown).into()
+        (ErrorKind::UnexpectedReturnType, "the reply to SCRIPT LOAD is not the name of a script", shown)
+            .into()
     })
 }
 
-/// Converts the reply to a call: one error for the whole call, or one answer for each operation, and the error of an
-/// unpublished notice.
+/// Converts the reply to a call: the answers, or one error for the whole call; and then the error of an unpublished
+/// notice, if any.
 fn call_events(
     batch: BatchId,
     operations: &[Operation],

@@ -35,13 +35,13 @@ impl NodeConnector {
         Self { route: Arc::new(route), runtime }
     }
 
-    /// The node's address as reports show it, without a password.
+    /// Returns the address of the node in the form of reports, which has no password.
     #[must_use]
     pub fn address(&self) -> &str {
         self.route.address()
     }
 
-    /// The host or the socket path of the node's server; `None` if Sentinels name the server.
+    /// Returns the host or the socket path of the node's server; `None` if Sentinels name the server.
     #[must_use]
     pub fn host(&self) -> Option<&str> {
         match &self.route.destination {
@@ -50,7 +50,8 @@ impl NodeConnector {
         }
     }
 
-    /// Looks up the addresses of the node's host; none if the node has a socket path, or Sentinels name its server.
+    /// Looks up the addresses of the node's host. Returns no address for a node with a socket path, or behind
+    /// Sentinels.
     ///
     /// # Errors
     ///
@@ -58,7 +59,7 @@ impl NodeConnector {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the lookup goes on, and the next lookup of the node gets its result.
+    /// If the future is dropped, the lookup continues, and the next lookup for the node shares its result.
     pub async fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         match &self.route.destination {
             Destination::Server(endpoint) => endpoint.addresses().await,
@@ -66,8 +67,9 @@ impl NodeConnector {
         }
     }
 
-    /// Returns the same node at one address of its host; `None` behind TLS or Sentinels. A program can check in this
-    /// way whether all addresses of a host lead to one server.
+    /// Returns a connector to the same node at one address of its host; `None` for a node with a socket path, with TLS
+    /// or behind Sentinels. By these connectors, a program can check whether all addresses of a host lead to one
+    /// server.
     #[must_use]
     pub fn at(&self, address: IpAddr) -> Option<Self> {
         match &self.route.destination {
@@ -79,8 +81,8 @@ impl NodeConnector {
         }
     }
 
-    /// Connects to the node, with the settings of `config` for pushes and answers. The server and its
-    /// Sentinels have `timeout` to answer, all together.
+    /// Connects to the node. `config` has the settings for pushes and answers. The call takes at most `timeout`,
+    /// including the queries of Sentinels.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The time of a dial.
+//! The limit of time for a dial.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 
 use crate::clock::Clock;
 
-/// The time in which one server has to be reached, and the clock that measures it.
+/// The time in which a dial must reach one server, and the clock that measures the time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DialLimit<'a> {
     clock: &'a dyn Clock,
@@ -18,13 +18,13 @@ impl<'a> DialLimit<'a> {
         Self { clock, timeout }
     }
 
-    /// Returns the time for what precedes the connection, such as fresh credentials, so that enough time is left for the
-    /// connection if nothing fresh arrives.
+    /// Returns half of the time, which is the limit for reading credentials, and likewise certificates. If this fails,
+    /// the dial uses the last values, and time must be left for the connection.
     pub(super) fn half(&self) -> Duration {
         self.timeout / 2
     }
 
-    /// Waits from now on.
+    /// Waits for this duration from now on.
     pub(super) fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         self.clock.sleep_until(self.clock.now() + duration)
     }

@@ -1,4 +1,5 @@
-//! The address of one server, and the login at the server.
+//! The address of one server, and the login at the server. [`Endpoint::open`] opens every connection to a server:
+//! lookup, TCP, TLS, and the handshake of Redis.
 
 #[cfg(unix)]
 use std::path::PathBuf;
@@ -98,12 +99,12 @@ impl Endpoint {
         Self { role, ..self }
     }
 
-    /// Returns the same endpoint with the credentials of a provider, which knows the server by the address of its node.
+    /// Returns the same endpoint with the credentials of a provider, which gets the address of the node.
     pub(super) fn with_provider(self, provider: &CredentialsProvider, node: &Arc<str>) -> Self {
         Self { login: self.login.with_provider(provider, node), ..self }
     }
 
-    /// Returns the same endpoint with the lookups of other endpoints.
+    /// Returns the same endpoint with these lookups, which the endpoints of a master set share.
     pub(super) fn with_lookups(self, lookups: &Lookups) -> Self {
         Self { lookups: lookups.clone(), ..self }
     }
@@ -146,8 +147,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the same endpoint at one address of its host. `None` for a Unix socket, and with TLS, because
-    /// certificates name the host.
+    /// Returns the same endpoint at one address of its host; `None` for a Unix socket, and for a server with TLS, whose
+    /// certificate names the host.
     #[cfg(feature = "__command")]
     pub(super) fn at(&self, address: std::net::IpAddr) -> Option<Self> {
         match &self.address {
@@ -162,14 +163,16 @@ impl Endpoint {
         self.login.database()
     }
 
-    /// Returns the login of the url.
+    /// Returns the settings of the url.
     #[cfg(any(test, feature = "settings"))]
     pub(super) fn settings(&self) -> &RedisConnectionInfo {
-        self.login.of_url()
+        self.login.url_settings()
     }
 
-    /// Returns the error of a connection that was not established within `patience`. A caller that gives up by itself
-    /// leaves the record of its TLS handshake, so the error may be about the handshake of an earlier caller.
+    /// Returns the error of a dial that was ended after `patience`.
+    ///
+    /// A caller may drop [`open`](Self::open) during a TLS handshake and not call this method. The flag of the
+    /// handshake then stays set, and the error of the next late dial is about TLS, even if that dial had no handshake.
     pub(super) fn late(&self, patience: Duration) -> NodeError {
         if self.is_in_tls_handshake.swap(false, Ordering::Relaxed) {
             let advice = self.role.advice_for_plain();
@@ -197,11 +200,12 @@ impl Endpoint {
         budget: &Arc<ReadBudget>,
         limit: DialLimit<'_>,
     ) -> Result<OpenConnection, NodeError> {
-        let settings = |has_tls| HandshakeSettings { role: self.role, has_tls };
-        let login = self.login.now(limit).await?;
+        let handshake_settings = |has_tls| HandshakeSettings { role: self.role, has_tls };
+        let login = self.login.current_settings(limit).await?;
         match &self.address {
             Address::Tcp { host, port, connector } => {
-                // The files are read before the connection is opened, so that a slow disk keeps no server waiting.
+                // The certificates are read before the connection is opened, so that a server never waits for a slow
+                // disk.
                 let connector = match connector {
                     Some(connector) => Some(connector.refreshed(limit).await),
                     None => None,
@@ -210,7 +214,7 @@ impl Endpoint {
                 match connector {
                     None => handshake(&login, stream, config, budget)
                         .await
-                        .map_err(|error| settings(false).node_error(&error, &budget.opening())),
+                        .map_err(|error| handshake_settings(false).node_error(&error, &budget.opening())),
                     Some(connector) => {
                         self.is_in_tls_handshake.store(true, Ordering::Relaxed);
                         let secured = connector.secure(host, stream).await;
@@ -218,7 +222,7 @@ impl Endpoint {
                         let secured = secured?;
                         handshake(&login, secured, config, budget)
                             .await
-                            .map_err(|error| settings(true).node_error(&error, &budget.opening()))
+                            .map_err(|error| handshake_settings(true).node_error(&error, &budget.opening()))
                     }
                 }
             }
@@ -228,27 +232,28 @@ impl Endpoint {
                 let stream = stream.map_err(|error| unreachable(&error))?;
                 handshake(&login, stream, config, budget)
                     .await
-                    .map_err(|error| settings(false).node_error(&error, &budget.opening()))
+                    .map_err(|error| handshake_settings(false).node_error(&error, &budget.opening()))
             }
             Address::Client(client) => {
                 let info = client.get_connection_info();
                 let tcp = info.tcp_settings().clone().set_nodelay(true);
                 let info = info.clone().set_redis_settings(login).set_tcp_settings(tcp);
-                // `Client::open` checks nothing but the address, which was checked when this client was made.
-                let client = Client::open(info).map_err(|error| settings(true).node_error(&error, &[]))?;
+                // `Client::open` checks the address alone, which was checked when this client was made.
+                let client =
+                    Client::open(info).map_err(|error| handshake_settings(true).node_error(&error, &[]))?;
                 let config = config.set_dns_resolver(self.lookups.clone());
-                // If the process has not chosen a crypto provider, the redis crate panics.
+                // If the process has no crypto provider, the redis crate panics.
                 let opening = client.get_multiplexed_async_connection_with_config(&config);
                 let opened = AssertUnwindSafe(opening).catch_unwind().await;
                 let opened = opened.map_err(|_| {
                     NodeError::Tls(
-                        "the redis crate panicked: has the process a crypto provider for rustls?".into(),
+                        "the redis crate panicked; likely cause: the process has no crypto provider for rustls".into(),
                     )
                 })?;
                 opened.map(|connection| (connection, None)).map_err(|error| match error.kind() {
-                    // The crate has also connected, so the error need not be about a handshake.
+                    // The crate has also opened the stream, so an I/O error may precede the handshake.
                     ErrorKind::Io => classify(&error),
-                    _ => settings(true).node_error(&error, &[]),
+                    _ => handshake_settings(true).node_error(&error, &[]),
                 })
             }
         }

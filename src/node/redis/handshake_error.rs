@@ -1,26 +1,28 @@
-//! The errors of handshakes: the reason that the server gave, with the remedy, or else the likely causes.
+//! The conversion of failed handshakes to errors that state the remedy. An error has the reason that the server sent.
+//! If the server sent no reason, the error lists the likely causes.
 
 use redis::{ErrorKind, RedisError};
 
 use super::classify::{classify, classify_code};
 use crate::values::NodeError;
 
-/// The most characters of a foreign text that an error quotes.
+/// The largest number of characters that an error quotes from the answer of a server of another protocol.
 const MAX_QUOTED: usize = 60;
 
-/// The part of a server in its node, which decides the advice of errors.
+/// The role of a server in its node. The advice in errors depends on the role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerRole {
     /// The only server of a node.
     Node,
-    /// The only server of a node, by a Unix socket.
+    /// The only server of a node, whose url names a Unix socket.
     Socket,
     /// The master that Sentinels name.
     Master,
+    /// A Sentinel, which names the master.
     Sentinel,
 }
 
-/// The settings of a connection that decide the advice of errors.
+/// The settings of a connection on which the advice in errors depends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HandshakeSettings {
     pub(super) role: ServerRole,
@@ -65,42 +67,44 @@ impl ServerRole {
 }
 
 impl HandshakeSettings {
-    /// Converts the error of a handshake. `opening` has the first bytes that the server has sent.
+    /// Converts the error of a handshake. `opening` has the first bytes from the server.
     pub(super) fn node_error(self, error: &RedisError, opening: &[u8]) -> NodeError {
         if error.kind() == ErrorKind::RESP3NotSupported {
             return no_resp3();
         }
         if let Some(code) = error.code() {
-            return self.replied(code, error.detail().unwrap_or_default());
+            return self.error_reply(code, error.detail().unwrap_or_default());
         }
         let is_closed = error.kind() == ErrorKind::Io || error.is_connection_dropped();
-        let is_foreign = error.kind() == ErrorKind::Parse;
-        if !is_closed && !is_foreign {
+        let is_unparsed = error.kind() == ErrorKind::Parse;
+        if !is_closed && !is_unparsed {
             return classify(error);
         }
-        // A server without room for a client sends one error reply and closes the connection. The crate then reports
-        // the close, because the answers to all other commands of the handshake are missing.
-        match self.opened_with(opening) {
+        // A server that has too many clients sends one error reply and closes the connection. The redis crate then
+        // reports the close, because the answers to the other commands of the handshake are missing.
+        match self.reason_in(opening) {
             Some(node_error) => node_error,
-            None if is_foreign => no_redis(opening),
+            None if is_unparsed => no_redis(opening),
             None => self.closed(error),
         }
     }
 
-    /// Returns the reason in the first bytes of a server, if they are no answer to a handshake.
-    fn opened_with(self, opening: &[u8]) -> Option<NodeError> {
+    /// Returns the error that the first bytes from a server show; `None` if an answer to a handshake can begin with
+    /// these bytes.
+    fn reason_in(self, opening: &[u8]) -> Option<NodeError> {
         let text = String::from_utf8_lossy(opening);
         let line = text.lines().next().unwrap_or_default();
         match opening {
             [b'-', ..] => {
                 let line = line.trim_start_matches('-');
                 let (code, detail) = line.split_once(' ').unwrap_or((line, ""));
-                Some(self.replied(code, detail))
+                Some(self.error_reply(code, detail))
             }
-            // The alert of a TLS server, whose version follows.
+            // The alert of a TLS server: the type of the record, and the first byte of the TLS version.
             [0x15, 0x03, ..] if !self.has_tls => {
                 Some(NodeError::Tls(format!("the port has TLS: {}", self.role.advice_for_tls()).into()))
             }
+            // No bytes, or the first byte of a value of RESP3.
             []
             | [
                 b'%' | b'*' | b'+' | b'$' | b'>' | b'_' | b':' | b'~' | b'|' | b'#' | b',' | b'!' | b'='
@@ -111,8 +115,8 @@ impl HandshakeSettings {
         }
     }
 
-    /// Converts an error reply. The text of the server does not name the remedy in the url.
-    fn replied(self, code: &str, detail: &str) -> NodeError {
+    /// Converts an error reply, and adds the remedy if the text of the server lacks it.
+    fn error_reply(self, code: &str, detail: &str) -> NodeError {
         match code {
             "NOAUTH" => NodeError::NoAuth(self.role.advice_for_password(self.has_tls).into()),
             "WRONGPASS" | "NOPERM" => classify_code(code, detail),
@@ -127,8 +131,9 @@ impl HandshakeSettings {
 
     /// Returns the error of a connection that the server closed without a reason.
     fn closed(self, error: &RedisError) -> NodeError {
-        // With TLS 1.3, a client learns only at this point that its certificate is missing or not trusted: mostly by an
-        // alert, sometimes by a broken connection.
+        // With TLS 1.3, the handshake of TLS has succeeded before the server checks the certificate of the client. If
+        // the certificate is missing or not trusted, the server sends an alert, and sometimes the connection only
+        // breaks.
         if self.has_tls {
             return NodeError::Tls(format!("the server ended the handshake: {error}").into());
         }
@@ -174,12 +179,12 @@ mod tests {
 
     #[test]
     fn an_error_reply_before_a_close_is_the_reason() {
-        let told = |opening: &str| closed_after(PLAIN, opening.as_bytes());
-        assert_eq!(told("-LOADING Redis is loading\r\n"), NodeError::Loading);
-        assert_eq!(told("-DENIED why\r\n-ERR later"), NodeError::Server("DENIED why".into()));
-        assert_eq!(told("-upstream"), NodeError::Server("upstream".into()));
-        assert!(matches!(told("-NOAUTH Authentication required.\r\n"), NodeError::NoAuth(_)));
-        assert!(matches!(told("-ERR unknown command 'HELLO'\r\n"), NodeError::Protocol(_)));
+        let error_after = |opening: &str| closed_after(PLAIN, opening.as_bytes());
+        assert_eq!(error_after("-LOADING Redis is loading\r\n"), NodeError::Loading);
+        assert_eq!(error_after("-DENIED why\r\n-ERR later"), NodeError::Server("DENIED why".into()));
+        assert_eq!(error_after("-upstream"), NodeError::Server("upstream".into()));
+        assert!(matches!(error_after("-NOAUTH Authentication required.\r\n"), NodeError::NoAuth(_)));
+        assert!(matches!(error_after("-ERR unknown command 'HELLO'\r\n"), NodeError::Protocol(_)));
     }
 
     #[test]
@@ -190,9 +195,9 @@ mod tests {
         }
         let socket = HandshakeSettings { role: ServerRole::Socket, has_tls: false };
         assert!(!closed_after(socket, b"").to_string().contains("TLS"));
-        let secured = HandshakeSettings { role: ServerRole::Node, has_tls: true };
-        assert!(matches!(closed_after(secured, b""), NodeError::Tls(_)));
-        assert!(matches!(closed_after(secured, b"-ERR no room\r\n"), NodeError::Server(_)));
+        let with_tls = HandshakeSettings { role: ServerRole::Node, has_tls: true };
+        assert!(matches!(closed_after(with_tls, b""), NodeError::Tls(_)));
+        assert!(matches!(closed_after(with_tls, b"-ERR no room\r\n"), NodeError::Server(_)));
     }
 
     #[test]
@@ -205,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_advice_names_the_place_in_the_url_for_each_role() {
+    fn the_advice_for_a_password_shows_the_url_of_the_role() {
         let refused =
             |role, has_tls| closed_after(HandshakeSettings { role, has_tls }, b"-NOAUTH no\r\n").to_string();
         assert!(refused(ServerRole::Node, true).contains("rediss://:PASSWORD@HOST:PORT"));

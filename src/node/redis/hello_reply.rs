@@ -4,8 +4,8 @@ use redis::Value;
 
 use crate::values::NodeError;
 
-/// The reply to `HELLO`, which shows the kind of the server. `HELLO` precedes any write, costs one round trip on every
-/// connection, and needs no permission beyond the permissions of the handshake.
+/// The reply to `HELLO`, from which the client learns the mode and the role of the server before any write. `HELLO`
+/// costs one round trip on every connection, and needs only the permissions of the handshake.
 #[derive(Debug, Default)]
 pub(super) struct HelloReply {
     mode: Option<String>,
@@ -22,8 +22,8 @@ impl HelloReply {
         Self { mode: field(b"mode"), role: field(b"role") }
     }
 
-    /// Returns the reason why the server can be no node. A reply without a mode, as a proxy may send, counts
-    /// as that of a standalone server.
+    /// Returns the error of a server whose mode excludes it as a node. A reply without a mode, which a proxy may send,
+    /// counts as the reply of a standalone server.
     pub(super) fn refusal(&self) -> Option<NodeError> {
         match self.mode.as_deref() {
             Some("cluster") => Some(NodeError::ClusterMode),

@@ -1,4 +1,6 @@
-//! The credentials of a dial.
+//! The credentials of logins. Each dial calls [`Login::current_settings`] for the settings of its login: those of the
+//! url, or the url's settings with the credentials that a provider returns at this time. No error, log or `Debug` text
+//! shows a password.
 
 use std::{
     error::Error,
@@ -15,8 +17,8 @@ use redis::{ProtocolVersion, RedisConnectionInfo};
 use super::dial_limit::DialLimit;
 use crate::{mutex::lock, values::NodeError};
 
-/// The user and the password of a login at a server, for [`QuorumBuilder::credentials`](crate::QuorumBuilder::credentials).
-/// `Debug` does not show the password.
+/// The user and the password for a login at a server, which a provider of
+/// [`QuorumBuilder::credentials`](crate::QuorumBuilder::credentials) returns. `Debug` does not show the password.
 #[derive(Clone, PartialEq, Eq)]
 #[must_use = "credentials do nothing by themselves"]
 pub struct Credentials {
@@ -36,7 +38,7 @@ impl Credentials {
         self
     }
 
-    /// Returns the login of a url, if the url has a password.
+    /// Returns the credentials in the settings of a url; `None` if the url has no password.
     #[cfg(feature = "settings")]
     pub(super) fn of_settings(settings: &RedisConnectionInfo) -> Option<Self> {
         let password = settings.password()?.to_owned();
@@ -50,18 +52,18 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// The source of the credentials of servers: a function that is called at every dial, with the address of the node.
-/// `None` means to log in without a password.
+/// A function that returns the credentials for servers. Every dial calls the function, with the address of the node.
 #[derive(Clone)]
 pub(crate) struct CredentialsProvider {
-    ask: Arc<AskCredentials>,
-    /// Whether a dial uses the credentials of the url if the first call fails.
-    trusts_url: bool,
+    function: Arc<ProviderFunction>,
+    /// Whether a dial uses the credentials of the url if the function fails and has never succeeded.
+    falls_back_to_url: bool,
 }
 
-type AskCredentials = dyn Fn(&str) -> BoxFuture<'static, Provided> + Send + Sync;
+type ProviderFunction = dyn Fn(&str) -> BoxFuture<'static, ProviderResult> + Send + Sync;
 
-type Provided = Result<Option<Credentials>, Box<dyn Error + Send + Sync>>;
+/// The credentials for a login; `None` for a login without a password.
+type ProviderResult = Result<Option<Credentials>, Box<dyn Error + Send + Sync>>;
 
 impl CredentialsProvider {
     /// Returns the provider of an application.
@@ -69,16 +71,17 @@ impl CredentialsProvider {
     where
         F: Future<Output = Result<Credentials, Box<dyn Error + Send + Sync>>> + Send + 'static,
     {
-        let ask = move |node: &str| provider(node).map(|provided| provided.map(Some)).boxed();
-        Self { ask: Arc::new(ask), trusts_url: false }
+        let function = move |node: &str| provider(node).map(|result| result.map(Some)).boxed();
+        Self { function: Arc::new(function), falls_back_to_url: false }
     }
 
-    /// Returns a provider that reads the credentials of the urls again.
+    /// Returns a provider that reads the credentials of the urls again. Until this succeeds, dials use the credentials
+    /// that the urls had first.
     #[cfg(any(test, feature = "settings"))]
     pub(super) fn of_urls(
-        provider: impl Fn(&str) -> BoxFuture<'static, Provided> + Send + Sync + 'static,
+        provider: impl Fn(&str) -> BoxFuture<'static, ProviderResult> + Send + Sync + 'static,
     ) -> Self {
-        Self { ask: Arc::new(provider), trusts_url: true }
+        Self { function: Arc::new(provider), falls_back_to_url: true }
     }
 }
 
@@ -91,13 +94,14 @@ impl fmt::Debug for CredentialsProvider {
 /// The login at a server: the database, and the credentials of the url or of a provider.
 #[derive(Clone, Debug)]
 pub(super) struct Login {
-    /// The settings without the database. The database is selected later, when the server is known to have databases.
+    /// The settings of the url without the database. The handshake does not select the database, so that a server
+    /// without databases is refused for its mode first.
     settings: RedisConnectionInfo,
     database: i64,
     source: Option<Arc<LoginSource>>,
 }
 
-/// A provider with its last answer.
+/// A provider of credentials for one node, with its last answer.
 #[derive(Debug)]
 struct LoginSource {
     provider: CredentialsProvider,
@@ -107,6 +111,7 @@ struct LoginSource {
 
 #[derive(Debug, Default)]
 struct SourceState {
+    /// The credentials that the provider returned last; `None` if the provider has never succeeded.
     latest: Option<Option<Credentials>>,
     /// The last failure that was logged, so that repeated dials do not repeat the log.
     logged: Option<String>,
@@ -130,30 +135,33 @@ impl Login {
 
     /// Returns the settings of the url.
     #[cfg(any(test, feature = "settings"))]
-    pub(super) fn of_url(&self) -> &RedisConnectionInfo {
+    pub(super) fn url_settings(&self) -> &RedisConnectionInfo {
         &self.settings
     }
 
-    /// Returns the settings of a connection, with the present credentials. A provider that fails, panics, or takes longer
-    /// than half of the dial's time is replaced by its last answer, because the server may still accept it.
+    /// Returns the settings of a connection, with the present credentials. If the provider fails, panics or takes
+    /// longer than half of the dial's time, the last credentials are used, because the server may still accept them.
     ///
     /// # Errors
     ///
-    /// [`NodeError::NoCredentials`] if the provider has failed, and has no earlier answer.
-    pub(super) async fn now(&self, limit: DialLimit<'_>) -> Result<RedisConnectionInfo, NodeError> {
+    /// [`NodeError::NoCredentials`] if the provider of an application fails, and has never succeeded.
+    pub(super) async fn current_settings(
+        &self,
+        limit: DialLimit<'_>,
+    ) -> Result<RedisConnectionInfo, NodeError> {
         let Some(source) = &self.source else { return Ok(self.settings.clone()) };
-        let provided = source.ask(limit).await;
+        let provided = source.call_provider(limit).await;
         let mut state = lock(&source.state);
         match provided {
             Ok(credentials) => {
                 *state = SourceState { latest: Some(credentials.clone()), logged: None };
                 drop(state);
-                Ok(self.with(credentials.as_ref()))
+                Ok(self.with_credentials(credentials.as_ref()))
             }
             Err(why) => {
                 let latest = match &state.latest {
-                    Some(latest) => self.with(latest.as_ref()),
-                    None if source.provider.trusts_url => self.settings.clone(),
+                    Some(latest) => self.with_credentials(latest.as_ref()),
+                    None if source.provider.falls_back_to_url => self.settings.clone(),
                     None => return Err(NodeError::NoCredentials(why.into())),
                 };
                 let is_new = state.logged.as_ref() != Some(&why);
@@ -168,13 +176,14 @@ impl Login {
     }
 
     /// Returns the settings with these credentials in place of the credentials of the url.
-    fn with(&self, credentials: Option<&Credentials>) -> RedisConnectionInfo {
+    fn with_credentials(&self, credentials: Option<&Credentials>) -> RedisConnectionInfo {
         let settings = self.settings.clone();
         match credentials {
             Some(Credentials { user: Some(user), password }) => {
                 settings.set_username(user).set_password(password)
             }
-            // A user cannot be taken out of the settings, and a password alone is a login of this user.
+            // Credentials without a user are a login as the user `default`. The settings have no method that removes
+            // the user of the url.
             Some(Credentials { user: None, password }) if settings.username().is_some() => {
                 settings.set_username("default").set_password(password)
             }
@@ -185,12 +194,12 @@ impl Login {
 }
 
 impl LoginSource {
-    async fn ask(&self, limit: DialLimit<'_>) -> Result<Option<Credentials>, String> {
-        // The call is part of the future, so that a panic of the call is caught as well.
-        let asking = async { (self.provider.ask)(&self.node).await };
-        let asking = AssertUnwindSafe(asking).catch_unwind();
+    async fn call_provider(&self, limit: DialLimit<'_>) -> Result<Option<Credentials>, String> {
+        // The future itself calls the function, so that a panic of the function is caught as well.
+        let calling = async { (self.provider.function)(&self.node).await };
+        let calling = AssertUnwindSafe(calling).catch_unwind();
         let half = limit.half();
-        match select(pin!(asking), limit.sleep(half)).await {
+        match select(pin!(calling), limit.sleep(half)).await {
             Either::Left((Ok(provided), _)) => provided.map_err(|error| error.to_string()),
             Either::Left((Err(_), _)) => Err("the provider of credentials panicked".to_owned()),
             Either::Right(((), _)) => Err(too_late(half)),
@@ -219,7 +228,7 @@ mod tests {
     }
 
     async fn user_and_password(login: &Login, clock: &dyn Clock) -> Result<(String, String), NodeError> {
-        let settings = login.now(DialLimit::new(clock, TIMEOUT)).await?;
+        let settings = login.current_settings(DialLimit::new(clock, TIMEOUT)).await?;
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
         Ok((text(settings.username()), text(settings.password())))
     }
@@ -235,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_provider_is_asked_at_every_dial_with_the_address_of_the_node() {
+    async fn every_dial_calls_the_provider_with_the_address_of_the_node() {
         let clock = TokioClock::new();
         let count = Arc::new(AtomicUsize::new(0));
         let login = login(&CredentialsProvider::new(move |node| {
@@ -244,11 +253,16 @@ mod tests {
         }));
         assert_eq!(user_and_password(&login, &clock).await, pair("app", "node:1-0"));
         assert_eq!(user_and_password(&login.clone(), &clock).await, pair("app", "node:1-1"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credentials_without_a_user_replace_the_user_of_the_url() {
+        let clock = TokioClock::new();
         let without_user = login_of(|_| Ok(Credentials::new("word")));
         assert_eq!(user_and_password(&without_user, &clock).await, pair("default", "word"));
     }
 
-    /// Returns a login whose provider answers by the number of the call.
+    /// Returns a login with a provider that gets the number of each call, from 0.
     fn login_of(
         answer: impl Fn(usize) -> Result<Credentials, Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
     ) -> Login {
@@ -260,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failed_provider_leaves_the_last_credentials_or_an_error() {
+    async fn a_failure_of_the_provider_leaves_the_last_credentials_or_is_an_error() {
         let clock = TokioClock::new();
         let failing = login_of(|call| match call {
             1 => Ok(Credentials::new("good").user("app")),
@@ -294,7 +308,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn urls_that_cannot_be_read_again_leave_the_credentials_of_the_url() {
+    async fn unreadable_urls_leave_the_last_credentials_of_the_url() {
         let clock = TokioClock::new();
         let count = AtomicUsize::new(0);
         let login = login(&CredentialsProvider::of_urls(move |_| {

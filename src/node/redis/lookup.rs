@@ -1,4 +1,5 @@
-//! The lookup of host names.
+//! Lookups of host names for the dials of one node. The system's resolver blocks its thread for up to tens of seconds,
+//! so it must never run on a thread of the runtime.
 
 use std::{
     fmt, io,
@@ -10,21 +11,23 @@ use redis::{RedisFuture, io::AsyncDNSResolver};
 
 use super::{address, own_threads::OwnThreads};
 
-/// The lookups of the hosts of one node: one at a time for each name, and none that the end of a runtime waits for.
+/// The lookups of the host names of one node. Concurrent callers with the same name share one lookup. The end of a
+/// runtime does not wait for a lookup.
 #[derive(Clone)]
 pub(super) struct Lookups {
-    threads: OwnThreads<String, Found>,
+    threads: OwnThreads<String, LookupResult>,
     resolver: Arc<Resolver>,
 }
 
-/// The function that looks a name up, and blocks its thread.
+/// A function that looks up a name and blocks its thread meanwhile.
 type Resolver = dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
-/// The addresses of a name, without a port; or the error, which callers share.
-type Found = Result<Arc<[SocketAddr]>, (io::ErrorKind, Arc<str>)>;
+/// The addresses of a name, with any port; or the kind and the text of the error. Callers that share a lookup have
+/// clones of the result.
+type LookupResult = Result<Arc<[SocketAddr]>, (io::ErrorKind, Arc<str>)>;
 
 impl Lookups {
-    fn with(resolver: impl Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static) -> Self {
+    fn with_resolver(resolver: impl Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static) -> Self {
         Self { threads: OwnThreads::default(), resolver: Arc::new(resolver) }
     }
 
@@ -36,7 +39,7 @@ impl Lookups {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the lookup goes on, and the next call for this name gets its result.
+    /// If the future is dropped, the lookup continues, and the next call with this name shares its result.
     pub(super) async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let host = address::plain_host(host);
         if let Ok(address) = host.parse::<IpAddr>() {
@@ -65,7 +68,7 @@ impl Lookups {
 impl Default for Lookups {
     /// Returns lookups by the resolver of the system.
     fn default() -> Self {
-        Self::with(|host| (host, 0).to_socket_addrs().map(Iterator::collect))
+        Self::with_resolver(|host| (host, 0).to_socket_addrs().map(Iterator::collect))
     }
 }
 
@@ -107,8 +110,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_no_name_and_needs_no_lookup() {
-        let lookups = Lookups::with(|host| panic!("{host} is looked up"));
+    fn an_ip_address_needs_no_lookup() {
+        let lookups = Lookups::with_resolver(|host| panic!("{host} is looked up"));
         for (host, address) in [("10.0.0.1", "10.0.0.1:6379"), ("[::1]", "[::1]:6379"), ("::1", "[::1]:6379")]
         {
             let found = block_on(lookups.addresses(host, 6379)).unwrap();
@@ -117,8 +120,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_leads_to_its_addresses_or_to_the_error_of_the_resolver() {
-        let lookups = Lookups::with(|host| match host {
+    fn a_lookup_returns_the_addresses_or_the_error_of_the_resolver() {
+        let lookups = Lookups::with_resolver(|host| match host {
             "known" => Ok(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))]),
             "empty" => Ok(Vec::new()),
             _ => Err(io::Error::other("no such name")),
@@ -131,35 +134,35 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_resolver_is_asked_once_and_does_not_delay_the_end_of_a_runtime() {
-        let (answer, silence) = mpsc::channel::<()>();
-        let (asked, silence) = (Arc::new(AtomicUsize::new(0)), Mutex::new(silence));
+    fn dials_share_a_slow_lookup_and_a_runtime_ends_without_it() {
+        let (release, blocked) = mpsc::channel::<()>();
+        let (lookup_count, blocked) = (Arc::new(AtomicUsize::new(0)), Mutex::new(blocked));
         let lookups = {
-            let asked = Arc::clone(&asked);
-            Lookups::with(move |_| {
-                asked.fetch_add(1, Ordering::SeqCst);
-                silence.lock().unwrap().recv().ok();
+            let lookup_count = Arc::clone(&lookup_count);
+            Lookups::with_resolver(move |_| {
+                lookup_count.fetch_add(1, Ordering::SeqCst);
+                blocked.lock().unwrap().recv().ok();
                 Ok(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))])
             })
         };
-        // Two dials of a node time out, each in a runtime that ends meanwhile.
+        // Two dials are dropped with their runtimes during the lookup.
         for _ in 0..2 {
             let (runtime, lookups) = (Runtime::new().unwrap(), lookups.clone());
             let (started, dialling) = mpsc::channel();
             drop(runtime.spawn(async move {
-                let mut dial = Box::pin(lookups.addresses("silent", 1));
+                let mut dial = Box::pin(lookups.addresses("slow", 1));
                 assert!((&mut dial).now_or_never().is_none());
                 started.send(()).unwrap();
                 dial.await.ok();
             }));
             dialling.recv().unwrap();
-            // The resolver answers after this drop, so a drop that waited would wait for ever.
+            // The resolver is still blocked. If this drop waited for the lookup, the test would not end.
             drop(runtime);
         }
-        let mut third = Box::pin(lookups.addresses("silent", 1));
+        let mut third = Box::pin(lookups.addresses("slow", 1));
         assert!((&mut third).now_or_never().is_none());
-        answer.send(()).unwrap();
+        release.send(()).unwrap();
         assert_eq!(block_on(third).unwrap(), [SocketAddr::from((Ipv4Addr::LOCALHOST, 1))]);
-        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        assert_eq!(lookup_count.load(Ordering::SeqCst), 1);
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! | module | part |
 //! |---|---|
-//! | `url`, `url_source`, `route`, `endpoint`, `sentinel`, `address`, `node_urls` | from a url to a server |
-//! | `login`, `lookup`, `dial_limit`, `own_threads` | what each dial fetches anew: credentials, addresses, files |
-//! | `tls`, `tls_config` | TLS |
+//! | `url`, `url_source`, `route`, `endpoint`, `sentinel`, `address`, `node_urls` | the urls of nodes, and the servers to which they lead |
+//! | `login`, `lookup`, `dial_limit`, `own_threads` | credentials and addresses, which each dial fetches again, and the time of a dial |
+//! | `tls`, `tls_config` | TLS, and the certificates |
 //! | `hello_reply`, `handshake_error`, `raw_connection`, `push_receiver`, `read_budget`, `waker_filter` | a connection of the redis crate, with its limits |
 //! | `connection`, `script`, `stamp`, `wire_values`, `classify` | operations and answers on the wire |
 //! | `connector` | plain connections for programs that inspect servers |
@@ -80,7 +80,7 @@ mod url_source;
 mod waker_filter;
 mod wire_values;
 
-/// The transport of one node: opens connections to its server.
+/// The transport of one node. Each dial opens a connection to the server of the node.
 #[derive(Debug)]
 pub(crate) struct RedisTransport {
     route: Route,
@@ -91,7 +91,7 @@ pub(crate) struct RedisTransport {
 }
 
 impl RedisTransport {
-    /// Returns the node at the end of a route.
+    /// Returns the node to which a route leads.
     pub(crate) fn into_node(
         route: Route,
         parameters: QuorumParameters,
@@ -117,14 +117,14 @@ impl RedisTransport {
         }
     }
 
-    /// Connects to the server that Sentinels name, if `HELLO` reports the server as a master. If the client does not
-    /// register, no other check would refuse a replica.
+    /// Connects to the server that the Sentinels name, and refuses a replica by its reply to `HELLO`. For a client that
+    /// does not register, no other check refuses a replica.
     async fn open_master(&self, set: &MasterSet) -> Result<RawConnection, NodeError> {
         let master = set.master(&*self.clock, self.dial_timeout).await?;
         let share = set.share(self.dial_timeout);
         let limit = DialLimit::new(&*self.clock, share);
-        // The master has only a share of the dial's time. If the whole dial timed out, the next dial would ask the
-        // same Sentinel first, and a Sentinel that was cut off could name a dead master for ever.
+        // The master has only a share of the dial's time. If the whole dial timed out, `advance_first` would not be
+        // called, and a Sentinel that is cut off from the others could name a dead master for ever.
         let opening = RawConnection::open_node(&master.endpoint, &self.client_name, limit);
         let opened = match select(pin!(opening), limit.sleep(share)).await {
             Either::Left((opened, _)) => opened,

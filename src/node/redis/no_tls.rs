@@ -1,4 +1,4 @@
-//! TLS in a build without it: every url that requires TLS is an error.
+//! The module `tls` of a build without the feature `tls`, in which every url that requires TLS is an error.
 
 use tokio::net::TcpStream;
 
@@ -8,20 +8,20 @@ use crate::{
     values::NodeError,
 };
 
-/// The TLS settings, which are empty.
+/// The TLS settings, which have no content.
 #[derive(Debug, Default)]
 pub(crate) struct TlsSettings {}
 
-/// The connector of TLS connections, which has no value.
+/// The connector of TLS connections, a type without values.
 #[derive(Clone, Debug)]
 pub(super) enum Connector {}
 
 impl TlsSettings {
-    /// Reads no certificates.
+    /// Succeeds, because there are no certificates.
     ///
     /// # Errors
     ///
-    /// None.
+    /// Never.
     pub(crate) fn load(&self) -> Result<(), ConfigError> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Several urls in one text.
+//! The urls of several nodes in one text, which is the value of a variable or of an option.
 
 use std::ffi::OsStr;
 
@@ -10,7 +10,7 @@ pub(crate) const NODES_VARIABLE: &str = "REDQUORUM_NODES";
 /// Returns the urls of nodes in one text, as in the environment variable `REDQUORUM_NODES`. Blanks or commas separate
 /// the urls. A comma that is not followed by `scheme://` is part of a url, which may name several Sentinels.
 ///
-/// [`QuorumBuilder`](crate::QuorumBuilder) checks the urls.
+/// This function does not check the urls. [`QuorumBuilder`](crate::QuorumBuilder) does.
 #[must_use]
 pub(crate) fn node_urls(text: &str) -> Vec<String> {
     let mut urls: Vec<String> = Vec::new();
@@ -37,7 +37,7 @@ pub(crate) fn node_urls(text: &str) -> Vec<String> {
 /// [`ConfigError::Variable`] if the value is not UTF-8. The value is not shown, because it may hold passwords.
 pub(crate) fn node_urls_of_variable(value: &OsStr) -> Result<Vec<String>, ConfigError> {
     let text = value.to_str().ok_or_else(|| {
-        let reason = "expected UTF-8: write other bytes of a password like %FF".into();
+        let reason = "expected UTF-8: write any other byte of a password as %FF".into();
         ConfigError::Variable { name: NODES_VARIABLE, given: "".into(), reason }
     });
     text.map(node_urls)

@@ -1,4 +1,5 @@
-//! Work that blocks its thread, on threads of its own.
+//! Blocking work of dials: name lookups, and reads of certificates and settings. Each run of the work has a thread of
+//! its own.
 
 use std::{
     collections::BTreeMap,
@@ -14,19 +15,21 @@ use futures::{
 
 use crate::mutex::lock;
 
-/// Runs work that blocks its thread, such as a name lookup, on a thread of its own: at most one run for each key at a
-/// time, which all callers share meanwhile.
+/// Runs blocking work, each run on a new thread. There is at most one run for each key at a time, and concurrent
+/// callers with the same key share that run.
 ///
-/// The blocking pool of the runtime would not do, because the end of a runtime waits for the pool, a lookup may take tens
-/// of seconds, and the pool panics if no thread can be started. Nothing waits for these threads, and the end of the
-/// process ends them.
+/// The blocking pool of the runtime is not used, for two reasons:
+///
+/// * The end of a runtime waits for the pool, and a name lookup may take tens of seconds. No code waits for these
+///   threads, which end with the process at the latest.
+/// * The pool panics if no thread can be started. Here, the failure is an error.
 pub(super) struct OwnThreads<K, T>(Arc<Mutex<BTreeMap<K, Run<T>>>>);
 
 /// A run in progress. The output is an error if the work panicked.
 type Run<T> = Shared<oneshot::Receiver<T>>;
 
-/// Removes a run at its end, also at a panic.
-struct RunEnd<K: Ord, T> {
+/// A guard that removes a run when its work returns or panics.
+struct RunGuard<K: Ord, T> {
     threads: OwnThreads<K, T>,
     key: K,
 }
@@ -36,7 +39,7 @@ where
     K: Ord + Clone + Send + 'static,
     T: Clone + Send + Sync + 'static,
 {
-    /// Returns the result of the run in progress for this key, or else of the work.
+    /// Returns the result of the run in progress for this key. If there is no such run, starts one with `work`.
     ///
     /// # Errors
     ///
@@ -44,26 +47,26 @@ where
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the run goes on, and the next caller with this key gets its result.
+    /// If the future is dropped, the run continues, and the next caller with this key shares its result.
     pub(super) async fn run(&self, key: K, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
         let run = self.begin(key, work)?;
-        run.await.map_err(|oneshot::Canceled| io::Error::other("its thread panicked"))
+        run.await.map_err(|oneshot::Canceled| io::Error::other("the thread panicked"))
     }
 
     fn begin(&self, key: K, work: impl FnOnce() -> T + Send + 'static) -> io::Result<Run<T>> {
-        // The mutex is held until the run is inserted, so the thread cannot remove the run before.
+        // The mutex is held until the run is inserted, so the thread cannot remove the run before that.
         let mut runs = lock(&self.0);
         if let Some(run) = runs.get(&key) {
             return Ok(run.clone());
         }
         let (sender, receiver) = oneshot::channel();
-        let (threads, of_run) = (self.clone(), key.clone());
+        let (threads, key_of_run) = (self.clone(), key.clone());
         let thread = thread::Builder::new().name("redquorum-dial".to_owned());
         thread.spawn(move || {
-            let end = RunEnd { threads, key: of_run };
+            let guard = RunGuard { threads, key: key_of_run };
             let result = work();
-            // Before the result, so that a caller with the result can begin another run.
-            drop(end);
+            // The run is removed before its result is sent, so that a caller that has the result can begin a new run.
+            drop(guard);
             sender.send(result).ok();
         })?;
         let run = receiver.shared();
@@ -72,7 +75,7 @@ where
     }
 }
 
-impl<K: Ord, T> Drop for RunEnd<K, T> {
+impl<K: Ord, T> Drop for RunGuard<K, T> {
     fn drop(&mut self) {
         let removed = lock(&self.threads.0).remove(&self.key);
         drop(removed);
@@ -109,14 +112,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_with_one_key_share_a_run_and_the_next_caller_begins_another() {
+    fn concurrent_callers_with_the_same_key_share_a_run() {
         let threads = OwnThreads::default();
         let runs = Arc::new(AtomicUsize::new(0));
-        let (go_on, wait) = mpsc::channel::<()>();
+        let (release, blocked) = mpsc::channel::<()>();
         let first = threads.run("a", {
             let runs = Arc::clone(&runs);
             move || {
-                wait.recv().unwrap();
+                blocked.recv().unwrap();
                 runs.fetch_add(1, Ordering::SeqCst)
             }
         });
@@ -124,23 +127,23 @@ mod tests {
         assert!((&mut first).now_or_never().is_none());
         let mut second = Box::pin(threads.run("a", || panic!("a second run")));
         assert!((&mut second).now_or_never().is_none());
-        assert_eq!(block_on(threads.run("b", || 7)).unwrap(), 7, "another key waits for nothing");
-        go_on.send(()).unwrap();
-        let (one, other) = block_on(join(first, second));
-        assert_eq!((one.unwrap(), other.unwrap()), (0, 0));
+        assert_eq!(block_on(threads.run("b", || 7)).unwrap(), 7, "a run with another key waits");
+        release.send(()).unwrap();
+        let (first, second) = block_on(join(first, second));
+        assert_eq!((first.unwrap(), second.unwrap()), (0, 0));
         assert_eq!(block_on(threads.run("a", || 1)).unwrap(), 1);
     }
 
     #[test]
     fn a_run_outlives_its_caller_and_serves_the_next_caller() {
         let threads = OwnThreads::default();
-        let (go_on, wait) = mpsc::channel::<()>();
-        let mut dropped = Box::pin(threads.run("a", move || wait.recv().map(|()| 7).unwrap()));
+        let (release, blocked) = mpsc::channel::<()>();
+        let mut dropped = Box::pin(threads.run("a", move || blocked.recv().map(|()| 7).unwrap()));
         assert!((&mut dropped).now_or_never().is_none());
         drop(dropped);
         let mut next = Box::pin(threads.run("a", || 8));
         assert!((&mut next).now_or_never().is_none());
-        go_on.send(()).unwrap();
+        release.send(()).unwrap();
         assert_eq!(block_on(next).unwrap(), 7);
     }
 
@@ -148,7 +151,7 @@ mod tests {
     fn a_panic_of_the_work_is_an_error_and_does_not_block_the_key() {
         let threads = OwnThreads::default();
         let error = block_on(threads.run("a", || -> u32 { panic!("of the work") })).unwrap_err();
-        assert_eq!(error.to_string(), "its thread panicked");
+        assert_eq!(error.to_string(), "the thread panicked");
         assert_eq!(block_on(threads.run("a", || 7)).unwrap(), 7);
     }
 }

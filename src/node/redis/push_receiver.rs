@@ -1,4 +1,4 @@
-//! The pushes of a server, as far as the client has subscribed to them.
+//! The pushes of a server. Release notices of subscribed resources are buffered, and other pushes are dropped.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -25,7 +25,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct PushReceiver(Arc<SharedPushes>);
 
-/// The sending end, which the redis crate has. The crate drops it at the latest with the connection.
+/// The sending end, which belongs to the redis crate. The crate drops this end with the connection at the latest.
 pub(super) struct PushSender(Arc<SharedPushes>);
 
 /// The pushes that were received and not taken.
@@ -48,6 +48,7 @@ struct SharedPushes {
 
 #[derive(Debug, Default)]
 struct PushState {
+    /// The channels that have a listener.
     channels: HashMap<Vec<u8>, Resource>,
     /// The unconfirmed channels of the subscription command in flight.
     unconfirmed: Vec<Vec<u8>>,

@@ -1,4 +1,6 @@
-//! A raw connection before its registration, which sends single commands, but no calls.
+//! Connections of the redis crate on which the caller decides when commands are written and answers are read.
+//! [`RedisConnection`](super::connection::RedisConnection) sends calls on a raw connection, and the query of a Sentinel
+//! uses one directly.
 
 use std::{
     fmt, io,
@@ -27,20 +29,22 @@ use crate::values::NodeError;
 mod redis_assumptions;
 
 /// The capacity of the redis crate's queue of unwritten commands. The queue must never be full, because the order of
-/// sending relies on free room (see [`RawConnection::start`]). At most the calls in flight, one load and one
-/// subscription command are unanswered at a time, which is far less.
+/// sending depends on free places in the queue (see [`RawConnection::start`]). At most the calls in flight, one load
+/// and one subscription command are unanswered at a time, which are far fewer commands.
 const QUEUE_CAPACITY: usize = 64;
 
 /// The answer to a command that is in the redis crate's queue already.
 pub(super) type PendingAnswer = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
 
-/// A connection of the redis crate that its user drives.
+/// A connection of the redis crate that its user drives: the task that sends commands also polls the driver, the future
+/// that reads and writes the socket. If the driver were a task of its own, each answer would pass from one task to
+/// another, and a dropped connection would not close its socket at once.
 ///
-/// The task that sends also polls the future that reads and writes the socket. In comparison with a spawned future, an
-/// answer need not pass from one task to another, and a dropped connection closes its socket at once.
+/// If the redis crate opens the stream, the crate drives the connection in a task of its own.
 pub(super) struct RawConnection {
     multiplexed: MultiplexedConnection,
-    /// The driver; `None` after it has ended, because the connection is broken.
+    /// The driver, which never ends if the redis crate drives the connection. `None` after the driver has ended,
+    /// because the connection is broken.
     driver: Option<ConnectionDriver>,
     waker_filter: WakerFilter,
     /// The pushes of the server.
@@ -48,7 +52,8 @@ pub(super) struct RawConnection {
     /// The budget of bytes that the server may send before the next expected answer. If the redis crate drives the
     /// connection, no bytes are counted.
     pub(super) budget: Arc<ReadBudget>,
-    is_own: bool,
+    /// Whether the user drives the connection.
+    is_driven_by_user: bool,
 }
 
 impl RawConnection {
@@ -61,9 +66,9 @@ impl RawConnection {
     }
 
     fn new((multiplexed, driver): OpenConnection, pushes: PushReceiver, budget: Arc<ReadBudget>) -> Self {
-        let is_own = driver.is_some();
+        let is_driven_by_user = driver.is_some();
         let driver = driver.or_else(|| Some(futures::future::pending().boxed()));
-        Self { multiplexed, driver, waker_filter: WakerFilter::new(), pushes, budget, is_own }
+        Self { multiplexed, driver, waker_filter: WakerFilter::new(), pushes, budget, is_driven_by_user }
     }
 
     /// Connects to a server that may be a node, selects the database, and names the connection.
@@ -90,8 +95,8 @@ impl RawConnection {
         Ok((raw, hello_reply))
     }
 
-    /// Waits for an answer. Only the handshake needs this method, because later a
-    /// [`RedisConnection`](super::connection::RedisConnection) polls for answers.
+    /// Waits for an answer, for handshakes and for queries of Sentinels. A
+    /// [`RedisConnection`](super::connection::RedisConnection) polls for answers instead.
     pub(super) async fn receive(&mut self, mut answering: PendingAnswer) -> Result<Value, NodeError> {
         let answer = poll_fn(|context| {
             let is_broken = self.poll_drive(context).is_ready();
@@ -105,13 +110,13 @@ impl RawConnection {
         answer.and_then(Value::extract_error).map_err(|error| self.node_error(&error))
     }
 
-    /// Sends a command. The answer need not be polled for that, but the connection must be
-    /// [driven](Self::poll_drive) before the task waits.
+    /// Puts a command into the queue of the connection. The connection must be [driven](Self::poll_drive) before the
+    /// task waits, so that the command is written. The answer need not be polled for that.
     ///
     /// A future of the redis crate does nothing before its first poll. The first poll puts the command into the queue
     /// of the connection (`Pipeline::send_recv`: a bounded channel, hence [`QUEUE_CAPACITY`]). Therefore the future
-    /// is polled once here. Without `unconstrained`, this poll would do nothing if the task has used up its budget,
-    /// because tokio's channels respect the budget.
+    /// is polled once here. If the task has used up its tokio budget, the channel would not accept the command, so the
+    /// future is exempted from the budget by `unconstrained`.
     pub(super) fn start(&self, command: Cmd) -> PendingAnswer {
         let mut connection = self.multiplexed.clone();
         let sending = async move { connection.send_packed_command(&command).await };
@@ -144,26 +149,31 @@ impl RawConnection {
         answering: &mut F,
         context: &mut Context<'_>,
     ) -> Poll<F::Output> {
-        if self.is_own { answering.poll_unpin(&mut noop_context()) } else { answering.poll_unpin(context) }
+        if self.is_driven_by_user {
+            answering.poll_unpin(&mut noop_context())
+        } else {
+            answering.poll_unpin(context)
+        }
     }
 
     /// Takes the pushes since the last call of this method.
     pub(super) fn take_pushes(&self, context: &Context<'_>) -> PushBuffer {
-        if self.is_own { self.pushes.take(&noop_context()) } else { self.pushes.take(context) }
+        if self.is_driven_by_user { self.pushes.take(&noop_context()) } else { self.pushes.take(context) }
     }
 
-    /// Converts the error by which the connection has ended. The error may be only a consequence of what the
-    /// server sent.
+    /// Converts the error by which the connection has ended. The cause may be data of the server, which the error does
+    /// not mention.
     pub(super) fn node_error(&self, error: &RedisError) -> NodeError {
-        let is_unexplained = self.is_own && self.driver.is_none() && !self.budget.has_ended();
+        // The stream has not ended, so the driver ended because of the data in it.
+        let has_invalid_data = self.is_driven_by_user && self.driver.is_none() && !self.budget.has_ended();
         match (self.budget.node_error(), classify(error)) {
             (Some(node_error), _) => node_error,
             // The connection ended in the middle of a reply, which is no violation of the protocol.
             (None, NodeError::Protocol(_)) if error.kind() == ErrorKind::Parse && self.budget.has_ended() => {
                 NodeError::Disconnected
             }
-            (None, NodeError::Disconnected) if is_unexplained => {
-                NodeError::Protocol("the server sent what is no RESP3".into())
+            (None, NodeError::Disconnected) if has_invalid_data => {
+                NodeError::Protocol("the server sent data that is not RESP3".into())
             }
             (None, node_error) => node_error,
         }
@@ -184,7 +194,7 @@ fn config(sender: PushSender) -> AsyncConnectionConfig {
         .set_push_sender(sender)
 }
 
-/// Returns the error of a connection that ends without an error of its own.
+/// Returns the error of a connection that has ended without an error.
 pub(super) fn broken() -> RedisError {
     io::Error::from(io::ErrorKind::BrokenPipe).into()
 }

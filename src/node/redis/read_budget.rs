@@ -1,4 +1,5 @@
-//! The limit of bytes that a server may send without completing an answer.
+//! The limit of bytes that a server may send without completing an answer. Every connection that this crate drives
+//! reads through a [`BudgetedStream`].
 
 use std::{
     io,
@@ -14,19 +15,19 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{mutex::lock, node::MAX_VALUE_BYTES, values::NodeError};
 
-/// The largest number of bytes before an expected answer or notice is complete. The longest answer of the script
-/// without leaders has a third of this number of bytes. The limit is not higher, because a reply of many small parts
-/// takes about twenty times its size in memory once parsed.
+/// The largest number of bytes before an expected answer or notice is complete. The longest answer without
+/// leaders has a third of this number of bytes. The limit is not higher, because a parsed reply of many small parts
+/// takes about twenty times its size in memory.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// The additional bytes for each leader in an answer: its value, and the fields beside it.
 const MAX_BYTES_OF_LEADER: usize = MAX_VALUE_BYTES + 1024;
 
-/// The number of bytes that are read in a row. After these bytes, the task yields to other tasks, even if more bytes
-/// can be read.
+/// The number of bytes that a task reads without a pause. The task then yields to other tasks, even if more bytes can
+/// be read.
 const MAX_BYTES_IN_A_ROW: usize = 16 * 1024;
 
-/// The number of the first bytes of a server that are kept. One error reply is shorter.
+/// The largest number of the first bytes from a server that are recorded. An error reply is shorter.
 const MAX_OPENING_BYTES: usize = 512;
 
 /// The bytes that were read from one connection since an expected answer or notice was last complete.
@@ -35,15 +36,16 @@ const MAX_OPENING_BYTES: usize = 512;
 /// that complete no expected answer or notice. These bytes are counted, and the connection ends if their number
 /// exceeds the limit.
 ///
-/// The task that sends on the connection also polls its stream, so no two threads change a count at once.
+/// The task that sends on the connection also polls the stream. Therefore no two threads change the count at the same
+/// time.
 #[derive(Debug)]
 pub(super) struct ReadBudget {
     count: AtomicUsize,
-    most: AtomicUsize,
-    /// The limit that was exceeded; zero if none was.
+    limit: AtomicUsize,
+    /// The limit that was exceeded; zero if no limit was exceeded.
     exceeded: AtomicUsize,
     has_ended: AtomicBool,
-    /// The first bytes of the server, which may have the reason of a failed handshake.
+    /// The first bytes from the server, which may state the reason of a failed handshake.
     opening: Mutex<Vec<u8>>,
 }
 
@@ -51,7 +53,7 @@ impl ReadBudget {
     pub(super) fn new() -> Self {
         Self {
             count: AtomicUsize::new(0),
-            most: AtomicUsize::new(MAX_BYTES),
+            limit: AtomicUsize::new(MAX_BYTES),
             exceeded: AtomicUsize::new(0),
             has_ended: AtomicBool::new(false),
             opening: Mutex::default(),
@@ -63,37 +65,37 @@ impl ReadBudget {
         self.count.store(0, Relaxed);
     }
 
-    /// Raises the limit for the next answer, which shows this number of leaders.
+    /// Sets the limit for the next answer, which may have this number of leaders.
     pub(super) fn expect(&self, leaders: usize) {
-        self.most.store(MAX_BYTES + leaders * MAX_BYTES_OF_LEADER, Relaxed);
+        self.limit.store(MAX_BYTES + leaders * MAX_BYTES_OF_LEADER, Relaxed);
     }
 
-    /// Removes the limit, because answers are not reported from now on.
+    /// Removes the limit, for a connection whose user does not call `reset` after each answer.
     #[cfg(feature = "__command")]
     pub(super) fn lift(&self) {
-        self.most.store(usize::MAX, Relaxed);
+        self.limit.store(usize::MAX, Relaxed);
     }
 
-    /// Whether the stream has ended, or failed by itself.
+    /// Whether the stream has ended or failed, except by an exceeded limit.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended.load(Relaxed)
     }
 
-    /// Returns the error if the server has sent too much.
+    /// Returns the error of an exceeded limit; `None` if no limit was exceeded.
     pub(super) fn node_error(&self) -> Option<NodeError> {
         match self.exceeded.load(Relaxed) {
             0 => None,
-            most => Some(NodeError::ReadLimit { most }),
+            limit => Some(NodeError::ReadLimit { most: limit }),
         }
     }
 
-    /// Returns the first bytes of the server.
+    /// Returns the first bytes from the server.
     pub(super) fn opening(&self) -> Vec<u8> {
         lock(&self.opening).clone()
     }
 
-    /// Keeps the first bytes of the server. Returns whether further bytes are kept.
-    fn keep_opening(&self, bytes: &[u8]) -> bool {
+    /// Adds to the first bytes from the server. Returns whether there is room for more bytes.
+    fn record_opening(&self, bytes: &[u8]) -> bool {
         let mut opening = lock(&self.opening);
         let room = MAX_OPENING_BYTES - opening.len();
         opening.extend(bytes.iter().take(room));
@@ -101,12 +103,16 @@ impl ReadBudget {
     }
 
     /// Counts bytes that were read.
-    fn take(&self, length: usize) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// If the count exceeds the limit.
+    fn count_read(&self, length: usize) -> io::Result<()> {
         let count = self.count.load(Relaxed).saturating_add(length);
         self.count.store(count, Relaxed);
-        let most = self.most.load(Relaxed);
-        if count > most {
-            self.exceeded.store(most, Relaxed);
+        let limit = self.limit.load(Relaxed);
+        if count > limit {
+            self.exceeded.store(limit, Relaxed);
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         Ok(())
@@ -122,8 +128,9 @@ impl ReadBudget {
 pub(super) struct BudgetedStream<S> {
     stream: S,
     budget: Arc<ReadBudget>,
+    /// The number of bytes that were read since the last pause.
     in_a_row: usize,
-    /// Whether the next bytes belong to the first bytes of the server.
+    /// Whether the next bytes belong to the first bytes from the server.
     is_opening: bool,
 }
 
@@ -134,8 +141,8 @@ impl<S> BudgetedStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> BudgetedStream<S> {
-    /// Handles a failed write. The server may have given its reason before it closed the connection, and the failed
-    /// write keeps the user of the stream from reading the reason.
+    /// Handles a failed write: records the first bytes from the server. The server may have sent the reason before it
+    /// closed the connection, and the user of the stream does not read after a failed write.
     fn write_failed(&mut self, error: io::Error, context: &mut Context<'_>) -> io::Error {
         let mut bytes = [0; MAX_OPENING_BYTES];
         while self.is_opening {
@@ -143,7 +150,7 @@ impl<S: AsyncRead + Unpin> BudgetedStream<S> {
             let Poll::Ready(Ok(())) = Pin::new(&mut self.stream).poll_read(context, &mut buffer) else {
                 break;
             };
-            self.is_opening = !buffer.filled().is_empty() && self.budget.keep_opening(buffer.filled());
+            self.is_opening = !buffer.filled().is_empty() && self.budget.record_opening(buffer.filled());
         }
         error
     }
@@ -171,10 +178,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for BudgetedStream<S> {
             self.budget.has_ended.store(true, Relaxed);
         }
         if self.is_opening {
-            self.is_opening = self.budget.keep_opening(&buffer.filled()[before..]);
+            self.is_opening = self.budget.record_opening(&buffer.filled()[before..]);
         }
         self.in_a_row += length;
-        Poll::Ready(self.budget.take(length))
+        Poll::Ready(self.budget.count_read(length))
     }
 }
 
@@ -250,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_never_pauses_yields_to_other_tasks() {
+    async fn a_read_without_pauses_yields_to_other_tasks() {
         let budget = Arc::new(ReadBudget::new());
         let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
         let (mut read, mut buffer) = (0, [0; 1000]);
@@ -277,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_first_bytes_are_kept() {
+    async fn the_first_bytes_are_recorded() {
         let budget = Arc::new(ReadBudget::new());
         let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
         stream.read_exact(&mut [0; 7]).await.unwrap();
@@ -314,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_write_keeps_the_reason_that_the_server_sent_before() {
+    async fn a_failed_write_records_the_reason_that_the_server_has_sent() {
         let budget = Arc::new(ReadBudget::new());
         let mut stream = BudgetedStream::new(ClosedStream(io::Cursor::new(b"-ERR why\r\n")), &budget);
         stream.write_all(b"HELLO").await.unwrap_err();

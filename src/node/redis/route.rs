@@ -1,11 +1,11 @@
-//! The route to a node.
+//! The route to a node, which the url of the node determines. Each dial follows the route to a server.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{endpoint::Endpoint, login::CredentialsProvider, sentinel::MasterSet, tls::TlsSettings, url};
 use crate::{error::ConfigError, node::transport::late, values::NodeError};
 
-/// The route to a node: one server, or the server that Sentinels name.
+/// The route to a node: to one server, or to the present master of a set.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(super) destination: Destination,
@@ -23,14 +23,13 @@ impl Route {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Url`] if the url cannot be read, or requires what this build does not have;
-    /// [`ConfigError::Tls`] if the certificates of the system cannot be used.
+    /// [`ConfigError::Url`] if the url cannot be read, or requires TLS in a build without TLS.
     pub(crate) fn from_url(url: &str, tls_settings: &mut TlsSettings) -> Result<Self, ConfigError> {
         Ok(Self::to(url::parse(url, tls_settings)?))
     }
 
-    /// Returns the route to the server of a client of the redis crate, with its credentials, database and
-    /// TLS.
+    /// Returns the route to the server of a client of the redis crate, with the credentials, database and TLS of that
+    /// client.
     #[cfg(feature = "unstable-redis")]
     pub(crate) fn from_client(client: &redis::Client) -> Self {
         Self::to(Destination::Server(Endpoint::of(client, None)))
@@ -63,12 +62,12 @@ impl Route {
         Self { destination, address }
     }
 
-    /// The node's address: the same for all spellings, and for every master.
+    /// Returns the address of the node, which is the same for all spellings of the url and for all masters of a set.
     pub(crate) fn address(&self) -> &Arc<str> {
         &self.address
     }
 
-    /// Returns the error of a connection that was not established within `patience`.
+    /// Returns the error of a dial that was ended after `patience`.
     pub(super) fn late(&self, patience: Duration) -> NodeError {
         match &self.destination {
             Destination::Server(endpoint) => endpoint.late(patience),

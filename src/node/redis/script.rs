@@ -1,7 +1,7 @@
 //! The script that executes operations on a server: its text, arguments and reply.
 //!
-//! All operations share one script. With a script for each operation, a lock could miss the server's
-//! script cache while the unlock behind it hits.
+//! All operations share one script. If each operation had its own script, a server could lack the script of a lock and
+//! have the script of the unlock that follows. The unlock would then be executed before the lock.
 
 use std::{fmt, sync::LazyLock};
 
@@ -29,8 +29,10 @@ mod tests;
 
 /// The text of the script: a loop over the operations of a call, with the fast paths of frequent operations.
 ///
-/// All other functions are defined when an operation first needs them, for the reason in `node.lua`. The
-/// functions of readers are defined together under the name `share`, those of wait queues under `wake_next`.
+/// All general paths are functions, which are defined in groups when an operation of the call first needs them, for the
+/// reason in `node.lua`. The first group has the functions of the usual operations, and functions of all operations.
+/// `node.define` defines the functions of readers by the name `share`, and the functions of wait queues by the name
+/// `wake_next`. Any other name stands for the last group, [`OTHER_SCRIPTS`], which includes wait queues.
 static TEXT: LazyLock<String> = LazyLock::new(|| {
     let usual = [
         include_str!("scripts/node.lua"),
@@ -56,9 +58,9 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
     names::substitute_names(&text)
 });
 
-/// Returns the loop with the text of each fast path in the place of its variable.
+/// Returns the loop over the operations, with each fast path inserted as text.
 ///
-/// Fast paths are no functions, because defining a function costs as much as reading a key.
+/// A fast path is not a function, because defining a function costs a server as much as reading a key.
 fn dispatch() -> String {
     let guard = [("$FAST_GUARD", include_str!("scripts/guard.fast.lua"))];
     let publish = [("$FAST_PUBLISH", include_str!("scripts/publish.fast.lua"))];
@@ -66,7 +68,7 @@ fn dispatch() -> String {
     texts.fold(include_str!("scripts/dispatch.lua").to_owned(), |text, (name, path)| text.replace(name, path))
 }
 
-/// Returns the script, as `SCRIPT LOAD` takes it.
+/// Returns the text of the script.
 pub(crate) fn source() -> &'static str {
     &TEXT
 }
@@ -78,7 +80,7 @@ pub(crate) fn commands() -> std::collections::BTreeSet<String> {
     calls.filter_map(|rest| rest.split('\'').next()).map(str::to_lowercase).collect()
 }
 
-/// The name of the script in a server's cache, as the server returned it when the script was loaded.
+/// The name of the script in a server's cache, which the server returned when the script was loaded.
 ///
 /// The default is empty and names no script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,7 +90,7 @@ impl ScriptName {
     /// The number of hexadecimal digits of a SHA-1.
     const DIGITS: usize = 40;
 
-    /// Reads the reply to a `SCRIPT LOAD`; `None` if the reply has another shape.
+    /// Reads the reply to `SCRIPT LOAD`; `None` if the reply is not a name.
     pub(crate) fn read(reply: &redis::Value) -> Option<Self> {
         let redis::Value::BulkString(name) = reply else { return None };
         let is_name = name.len() == Self::DIGITS && name.iter().all(u8::is_ascii_hexdigit);
@@ -107,8 +109,8 @@ impl ScriptName {
 pub(crate) fn command(name: &ScriptName, parameters: &QuorumParameters, operations: &[Operation]) -> Cmd {
     // Capacity for the most frequent calls, so that the buffers do not grow.
     let mut command = Cmd::with_capacity(7 + 8 * operations.len(), 256 + 128 * operations.len());
-    // A registration carries the text of the script. If the script were loaded first, a call of another client over
-    // the same connection of a proxy could find the script on a server whose incarnation has not been compared yet.
+    // A registration carries the text of the script. If the script were loaded before, a call of another client through
+    // the same proxy could be executed by a server whose incarnation has not been compared yet.
     if operations.iter().any(|operation| matches!(operation, Operation::Register(_))) {
         command.arg("EVAL").arg(source());
     } else {
@@ -149,7 +151,7 @@ pub(crate) fn decode(operations: &[Operation], mut reply: redis::Value) -> CallR
     CallReply { answers: decode_answers(operations, reply), unpublished }
 }
 
-/// Takes the error of an unpublished notice from behind the answers of this number of operations.
+/// Removes the error of an unpublished notice, which follows the answers to this number of operations.
 fn take_unpublished(operations: usize, reply: &mut redis::Value) -> Option<NodeError> {
     let redis::Value::Array(values) = reply else { return None };
     let last = Value::from(values.last().filter(|_| values.len() == operations + 1)?.clone());

@@ -1,4 +1,5 @@
-//! A node whose server is named by Sentinels: the present master of a set.
+//! A node behind Sentinels, whose server is the present master of a set. Each dial queries the Sentinels for that
+//! master.
 
 use std::{
     pin::pin,
@@ -23,8 +24,7 @@ use super::{
 };
 use crate::{clock::Clock, values::NodeError};
 
-/// A set of a master and its replicas, which Sentinels know by a name. Each dial queries the Sentinels for the present
-/// master.
+/// A master and its replicas, which Sentinels watch under a common name.
 #[derive(Debug)]
 pub(super) struct MasterSet {
     name: String,
@@ -33,7 +33,8 @@ pub(super) struct MasterSet {
     connector: Option<Connector>,
     /// The lookups of the hosts of masters.
     lookups: Lookups,
-    /// The Sentinel to query first: the Sentinel that answered last, so that a dead Sentinel costs its time only once.
+    /// The index of the Sentinel that a dial queries first, modulo the number of Sentinels. The index advances after
+    /// each failure, so that a dead Sentinel delays only one dial.
     first: AtomicUsize,
 }
 
@@ -46,8 +47,8 @@ pub(super) struct NamedMaster {
 }
 
 impl NamedMaster {
-    /// Adds the address of the master to an error, because the url has only the addresses of the Sentinels, and the
-    /// Sentinels may name an address that leads nowhere from here.
+    /// Adds the address of the master to an error. The url has only the addresses of the Sentinels, and the Sentinels
+    /// may name an address that this client cannot reach.
     pub(super) fn explain(&self, error: NodeError) -> NodeError {
         let explained = |why: &str| {
             let (master, sentinel) = (self.endpoint.address(), &self.sentinel);
@@ -96,13 +97,13 @@ impl MasterSet {
         Self { login, sentinels, ..self }
     }
 
-    /// The address of the set: the same after every failover, and for every order of its Sentinels.
+    /// Returns the address of the set, which is the same after every failover, and for every order of the Sentinels.
     pub(super) fn address(&self) -> String {
         let first = self.sentinels.iter().map(Endpoint::address).min().unwrap_or_default();
         format!("{first}/{}", self.name)
     }
 
-    /// Returns the present master, by the first Sentinel that answers.
+    /// Returns the present master, as the first Sentinel that answers names it.
     ///
     /// Each Sentinel and the master have an equal share of a dial's time.
     pub(super) async fn master(
@@ -133,17 +134,18 @@ impl MasterSet {
         Err(NodeError::NoMaster(failures.join("; ").into()))
     }
 
-    /// Returns the share of a dial's time that each Sentinel has, and the master as well.
+    /// Returns the time in which each Sentinel must answer, and in which the master must be reached.
     pub(super) fn share(&self, dial_timeout: Duration) -> Duration {
         dial_timeout / u32::try_from(self.sentinels.len() + 1).unwrap_or(u32::MAX)
     }
 
-    /// Lets the next dial query another Sentinel first, because the answer of this Sentinel was of no use.
+    /// Has the next dial query another Sentinel first, because this Sentinel failed or named a server that cannot be
+    /// used.
     pub(super) fn advance_first(&self) {
         self.first.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns a server of the set.
+    /// Returns the endpoint of a server of the set.
     pub(super) fn endpoint(&self, host: &str, port: u16) -> Endpoint {
         Endpoint::tcp(host, port, self.connector.clone(), self.login.clone())
             .with_role(ServerRole::Master)

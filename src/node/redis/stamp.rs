@@ -7,8 +7,8 @@ use crate::{
     values::Digest,
 };
 
-/// A configuration and an incarnation in short form: the digest of the fingerprint, a slash, and the
-/// beginnings of the two ids of the incarnation.
+/// Fingerprint and incarnation in short form: the digest of the fingerprint, a slash, and the beginnings of the two ids
+/// of the incarnation.
 ///
 /// The node metadata has the stamp that the script made at the registration, beside both complete texts. A
 /// node votes only for calls with its stamp. Assumed: ids are random, as in Redis, so two incarnations of a

@@ -1,4 +1,5 @@
-//! Connections with TLS.
+//! The TLS of connections: certificates, which dials read again so that new certificates take effect without a restart,
+//! and handshakes.
 
 use std::{
     fmt, io,
@@ -29,38 +30,39 @@ use crate::{
     values::NodeError,
 };
 
-/// The TLS settings of the nodes of one client. The roots are read for the first node with TLS, because a client
-/// without such a node needs no roots.
+/// The TLS settings of one client, and the connector that its nodes with TLS share. Without a node with TLS, there is
+/// no connector, and the CAs of the system are not read.
 #[derive(Debug, Default)]
 pub(crate) struct TlsSettings {
     settings: Tls,
     connector: Option<Connector>,
 }
 
-/// The connector of TLS connections. It reads the files of certificates again at every dial.
+/// The connector of TLS connections. Every dial reads the certificate files again.
 #[derive(Clone)]
 pub(super) struct Connector(Arc<ConnectorState>);
 
 struct ConnectorState {
     settings: Tls,
-    threads: OwnThreads<(), Result<Arc<Loaded>, Arc<str>>>,
-    loaded: Mutex<Option<Arc<Loaded>>>,
+    threads: OwnThreads<(), Result<Arc<LoadedConfig>, Arc<str>>>,
+    loaded: Mutex<Option<Arc<LoadedConfig>>>,
     /// The last failure that was logged, so that repeated dials do not repeat the log.
     logged: Mutex<Option<Arc<str>>>,
-    /// Whether a handshake has failed since the CAs of the system were read. They change rarely, and reading all of them
-    /// takes long, so they are read again only after a failure.
+    /// Whether a handshake has failed since the CAs of the system were read. Only then does a dial read these CAs
+    /// again, because they change rarely and take long to read.
     has_failed: AtomicBool,
 }
 
-/// A configuration of connections, with the contents that it was made of.
-struct Loaded {
+/// A TLS configuration, and the contents from which the configuration was made.
+struct LoadedConfig {
     contents: Contents,
     config: Arc<ClientConfig>,
 }
 
-/// A connector with the certificates of the present.
+/// A connector with the certificates for one dial.
 pub(super) struct RefreshedConnector<'a> {
     state: &'a ConnectorState,
+    /// `None` if the certificates have never been read.
     config: Option<Arc<ClientConfig>>,
 }
 
@@ -69,17 +71,18 @@ impl TlsSettings {
         Self { settings, connector: None }
     }
 
-    /// Returns the connector for nodes with TLS, which has read nothing yet.
+    /// Returns the connector for nodes with TLS. Certificates are not read here, but by [`load`](Self::load).
     pub(super) fn connector(&mut self, _url: &str) -> Result<Connector, ConfigError> {
         let connector = self.connector.get_or_insert_with(|| Connector::new(self.settings.clone()));
         Ok(connector.clone())
     }
 
-    /// Reads all certificates for the first time; those of the system only if a node needs them.
+    /// Reads and checks all certificates for the first time. The CAs of the system are read only if a node has TLS.
     ///
     /// # Errors
     ///
-    /// A [`ConfigError`] if a certificate or key cannot be used, or the system has no CAs and none were given.
+    /// A [`ConfigError`] if a certificate or key cannot be used, or if the CAs of the system are needed and there are
+    /// none.
     pub(crate) fn load(&self) -> Result<(), ConfigError> {
         match &self.connector {
             Some(Connector(state)) => state.load().map(drop),
@@ -99,8 +102,8 @@ impl Connector {
         }))
     }
 
-    /// Returns the connector with the present certificates. If the files cannot be read or used, or not within half of
-    /// the dial's time, the last good certificates stay: a file may be half written at this moment.
+    /// Returns the connector with the present certificates. If the certificates cannot be read and used within half of
+    /// the dial's time, the last certificates are used, because a file may be half written at this moment.
     pub(super) async fn refreshed(&self, limit: DialLimit<'_>) -> RefreshedConnector<'_> {
         let state = &*self.0;
         let last = lock(&state.loaded).as_ref().map(|loaded| Arc::clone(&loaded.config));
@@ -134,15 +137,16 @@ impl Connector {
 }
 
 impl ConnectorState {
-    /// Reads all certificates. If nothing has changed, the configuration stays, with its sessions.
-    fn load(&self) -> Result<Arc<Loaded>, ConfigError> {
+    /// Reads all certificates. If the files have not changed, and the CAs of the system are not used, returns the last
+    /// configuration with its TLS sessions.
+    fn load(&self) -> Result<Arc<LoadedConfig>, ConfigError> {
         let contents = self.settings.read()?;
         let last = lock(&self.loaded).clone();
         if let Some(last) = last.filter(|last| last.contents == contents && !self.settings.trusts_system()) {
             return Ok(last);
         }
         let config = Arc::new(self.settings.config(&contents)?);
-        let loaded = Arc::new(Loaded { contents, config });
+        let loaded = Arc::new(LoadedConfig { contents, config });
         *lock(&self.loaded) = Some(Arc::clone(&loaded));
         Ok(loaded)
     }
@@ -156,15 +160,16 @@ impl RefreshedConnector<'_> {
         stream: TcpStream,
     ) -> Result<TlsStream<TcpStream>, NodeError> {
         let name = ServerName::try_from(address::plain_host(host).to_owned());
-        let name =
-            name.map_err(|_| NodeError::Tls(format!("{host} is no name that a certificate has").into()))?;
+        let name = name.map_err(|_| {
+            NodeError::Tls(format!("{host} is not a name that a certificate can have").into())
+        })?;
         let Some(config) = &self.config else {
             return Err(NodeError::Tls("the certificates could not be read".into()));
         };
         let secured = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
         secured.map_err(|error| {
             self.state.has_failed.store(true, Ordering::Relaxed);
-            failed(&error)
+            handshake_failed(&error)
         })
     }
 }
@@ -175,6 +180,6 @@ impl fmt::Debug for Connector {
     }
 }
 
-fn failed(error: &io::Error) -> NodeError {
+fn handshake_failed(error: &io::Error) -> NodeError {
     NodeError::Tls(describe(error).into())
 }

@@ -1,4 +1,4 @@
-//! The configuration of TLS.
+//! The configuration of TLS: the CAs to trust and the certificate to show, from PEM texts, PEM files or the system.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -14,9 +14,9 @@ use crate::error::ConfigError;
 
 /// The certificates for TLS: the CAs to trust, and the certificate to show.
 #[derive(Clone, Debug, Default)]
-#[must_use = "it is for the builder"]
+#[must_use = "TLS settings do nothing by themselves"]
 pub(crate) struct Tls {
-    /// The CAs to trust; none for the CAs of the system.
+    /// The CAs to trust; empty for the CAs of the system.
     cas: Vec<Pem>,
     /// The chain of the certificate to show, and its key.
     certificate: Option<(Pem, Pem)>,
@@ -29,7 +29,7 @@ pub(crate) enum Pem {
     File {
         /// The path as given, for messages.
         path: PathBuf,
-        /// The path for a process that changes its directory.
+        /// The absolute path, by which the file is found even if the process has changed its directory.
         absolute: PathBuf,
     },
 }
@@ -63,7 +63,7 @@ impl Pem {
         }
     }
 
-    /// Returns the error of these certificates, with the path of the file.
+    /// Returns an error about this PEM, with the path if the PEM is in a file.
     fn error(&self, reason: String) -> ConfigError {
         match self {
             Self::Text(_) => tls_error(reason),
@@ -89,14 +89,14 @@ impl Tls {
         Self::default()
     }
 
-    /// Trusts the CAs with these certificates, in place of those of the system. A further call adds CAs.
+    /// Trusts the CAs with these certificates, in place of the CAs of the system. A further call adds CAs.
     pub(crate) fn ca(mut self, pem: Pem) -> Self {
         self.cas.push(pem);
         self
     }
 
-    /// Shows a certificate to servers that request a certificate (default: none). `chain` has the certificate first, and
-    /// `key` is its private key.
+    /// Shows a certificate to servers that request a certificate (default: none). `chain` begins with the
+    /// certificate, and `key` is the private key of the certificate.
     pub(crate) fn client_certificate(mut self, chain: Pem, key: Pem) -> Self {
         self.certificate = Some((chain, key));
         self
@@ -108,7 +108,7 @@ impl Tls {
         self.cas.iter().chain(certificate).any(|pem| matches!(pem, Pem::File { .. }))
     }
 
-    /// Whether the CAs are those of the system.
+    /// Whether the CAs of the system are used.
     pub(super) fn trusts_system(&self) -> bool {
         self.cas.is_empty()
     }
@@ -117,8 +117,8 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Tls`] if a text has no certificate, or a part cannot be read, or the key belongs to another
-    /// certificate; [`ConfigError::File`] if that is so of a file.
+    /// [`ConfigError::Tls`] if a text has no certificate or cannot be parsed, or if the key belongs to another
+    /// certificate; [`ConfigError::File`] if a file cannot be read or has one of these faults.
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         self.parse(&self.read()?).map(drop)
     }
@@ -175,7 +175,7 @@ impl Tls {
     }
 }
 
-/// Returns the certificate with its key. An error names the chain.
+/// Returns the certificate with its key. An error about the certificate or the key has the path of the chain.
 fn certified(of_chain: &Pem, chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, ConfigError> {
     let refused = |reason: String| {
         of_chain.error(format!(
@@ -184,7 +184,7 @@ fn certified(of_chain: &Pem, chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKe
         ))
     };
     let chain = certificates(chain).map_err(refused)?;
-    // The error of a PEM reader may quote a line of the key.
+    // The error of the PEM reader is not shown, because it may quote a line of the key.
     let key =
         PrivateKeyDer::from_pem_slice(key).map_err(|_| refused("no private key can be read".to_owned()))?;
     let certified = CertifiedKey::from_der(chain, key, &provider());
@@ -195,8 +195,8 @@ fn tls_error(reason: String) -> ConfigError {
     ConfigError::Tls { reason: reason.into() }
 }
 
-/// Returns the crypto provider that the process has chosen, so that a process can use a certified library. If
-/// none was chosen, *ring* is used, without a panic.
+/// Returns the crypto provider that the process has installed, so that a process can use a certified library. If the
+/// process has installed no provider, returns *ring*.
 fn provider() -> Arc<CryptoProvider> {
     CryptoProvider::get_default().map_or_else(|| Arc::new(ring::default_provider()), Arc::clone)
 }
@@ -207,8 +207,8 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     if read.is_empty() { Err("the text has no certificate".to_owned()) } else { Ok(read) }
 }
 
-/// The names that rustls gives to causes, each with its meaning. An error shows both, because people search for the
-/// name.
+/// The names that rustls gives to causes, each with its meaning. An error shows the name as well, because users search
+/// for the name.
 const CAUSES: [(&str, &str); 6] = [
     (
         "UnsupportedCertVersion",
@@ -216,31 +216,31 @@ const CAUSES: [(&str, &str); 6] = [
          makes with `-extfile`",
     ),
     ("CaUsedAsEndEntity", "the certificate is that of a CA, and a server needs one of its own that is none"),
-    ("UnknownIssuer", "no CA that is trusted here vouches for the certificate"),
+    ("UnknownIssuer", "no CA that this client trusts has signed the certificate"),
     ("InvalidContentType", "the port has no TLS"),
     (
         "tls handshake eof",
         "the server closed the connection during the handshake; likely causes: the port has no TLS, the server has too \
          many clients (maxclients), or a proxy has no server behind it",
     ),
-    ("KeyMismatch", "the key is another certificate's"),
+    ("KeyMismatch", "the key belongs to another certificate"),
 ];
 
-/// Describes a TLS error, also where rustls gives only the name of a cause.
+/// Returns the text of a TLS error. If rustls shows only the name of the cause, the text has the meaning in [`CAUSES`].
 pub(crate) fn describe(error: &impl fmt::Display) -> String {
     let text = error.to_string();
-    if let Some((cause, words)) = CAUSES.iter().find(|(cause, _)| text.contains(cause)) {
-        return format!("{words} ({cause})");
+    if let Some((cause, meaning)) = CAUSES.iter().find(|(cause, _)| text.contains(cause)) {
+        return format!("{meaning} ({cause})");
     }
-    // A cause without words is a name in two wrappers.
+    // The name of a cause that is not in `CAUSES` is shown without its two wrappers.
     match text.split_once("Other(OtherError(") {
         Some((before, rest)) => format!("{before}{}", rest.trim_end_matches(')')),
         None => text,
     }
 }
 
-/// Returns the roots of the system. A root that cannot be read is left out, and servers with certificates of that root
-/// are not trusted.
+/// Returns the CAs of the system. A CA that cannot be read is left out, so servers with certificates of that CA are not
+/// trusted.
 fn system_roots() -> Result<RootCertStore, ConfigError> {
     let CertificateResult { certs, errors, .. } = load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -272,7 +272,7 @@ mod tests {
         );
         assert_eq!(
             described("UnknownIssuer"),
-            "no CA that is trusted here vouches for the certificate (UnknownIssuer)"
+            "no CA that this client trusts has signed the certificate (UnknownIssuer)"
         );
         assert_eq!(
             described("Other(OtherError(PathLenConstraintViolated))"),

@@ -1,4 +1,5 @@
-//! The parser of node urls.
+//! The parser of the urls of nodes and master sets. An error shows only the part of a url that
+//! [`address::without_password`] returns.
 
 use redis::{Client, IntoConnectionInfo, parse_redis_url};
 
@@ -11,9 +12,9 @@ use crate::error::ConfigError;
 /// The default port of Sentinels.
 const SENTINEL_PORT: u16 = 26379;
 
-/// The reason for a url without a name: a list that was cut at a blank leaves its first Sentinels without the
-/// name.
-const NO_NAME: &str = "no name of a master set: a blank separates nodes, so none may stand between Sentinels";
+/// The reason in the error of a master set without a name. The likely cause is a blank between Sentinels, which cuts
+/// the url in two. The first part then has no name.
+const NO_NAME: &str = "no name of a master set: a blank separates nodes, so write no blank between Sentinels";
 
 /// The hint of every error, because an unescaped character of a password changes the meaning of the text after the
 /// character.
@@ -53,7 +54,8 @@ fn server(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, Conf
         return Err(refused(format!("the only parameters after its `?` are: {}", known.join(", "))));
     }
     if is_secured {
-        // The meaning of `rediss` in the redis crate depends on features that other crates have switched on.
+        // The redis crate gets a url without TLS, because its meaning of `rediss` depends on features that other crates
+        // have switched on. The connector adds TLS.
         parsed.set_scheme("redis").map_err(|()| refused("it is no url of a server".to_owned()))?;
     }
     let client = Client::open(parsed).map_err(|error| refused(address::reason(&error)))?;
@@ -63,8 +65,8 @@ fn server(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, Conf
     Ok(Destination::Server(Endpoint::of(&client, connector)))
 }
 
-/// Parses `[user:password@]host[:port],...` `/name` `[?db=...&sentinel_user=...&sentinel_pass=...&sentinel_tls=...]`. The
-/// scheme decides whether the master is behind TLS, and the Sentinels as well unless `sentinel_tls` is given.
+/// Parses `[user:password@]host[:port],...` `/name` `[?db=...&sentinel_user=...&sentinel_pass=...&sentinel_tls=...]`.
+/// `is_secured`: the scheme requires TLS for the master, and for the Sentinels unless `sentinel_tls` is given.
 fn master_set(
     url: &str,
     rest: &str,
@@ -84,16 +86,18 @@ fn master_set(
         Some((credentials, hosts)) => (format!("{credentials}@"), hosts),
         None => (String::new(), authority),
     };
-    // Each Sentinel is parsed as a url of one host. The urls differ in nothing but the host.
+    // Each Sentinel is parsed as a url of one host. These urls differ in the host alone, so the last one also has the
+    // parts that all have in common.
     let mut addresses = Vec::new();
     let mut last = None;
     for host in hosts.split(',') {
-        let one = parse_redis_url(&format!("redis://{credentials}{host}/{tail}"));
-        let one = one.ok_or_else(|| refused("a host or a port of a Sentinel cannot be read".to_owned()))?;
-        let name = one.host_str().filter(|name| !name.is_empty());
-        let name = name.ok_or_else(|| refused("a Sentinel without a host".to_owned()))?;
-        addresses.push((name.to_owned(), one.port().unwrap_or(SENTINEL_PORT)));
-        last = Some(one);
+        let parsed = parse_redis_url(&format!("redis://{credentials}{host}/{tail}"));
+        let parsed =
+            parsed.ok_or_else(|| refused("a host or a port of a Sentinel cannot be read".to_owned()))?;
+        let sentinel = parsed.host_str().filter(|host| !host.is_empty());
+        let sentinel = sentinel.ok_or_else(|| refused("a Sentinel without a host".to_owned()))?;
+        addresses.push((sentinel.to_owned(), parsed.port().unwrap_or(SENTINEL_PORT)));
+        last = Some(parsed);
     }
     let Some(mut common) = last else { return Err(refused("no Sentinels".to_owned())) };
     if common.fragment().is_some() {
@@ -101,8 +105,8 @@ fn master_set(
     }
     let name = common.path().trim_matches('/').to_owned();
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
-        let right = "the name of a master set has letters, digits, '-', '_' and '.' alone";
-        return Err(refused(right.to_owned()));
+        let rule = "the name of a master set has letters, digits, '-', '_' and '.' alone";
+        return Err(refused(rule.to_owned()));
     }
     let (mut database, mut user, mut password) = (0, None, None);
     let mut are_sentinels_secured = is_secured;
@@ -143,17 +147,22 @@ fn master_set(
         sentinel_credentials = sentinel_credentials.set_username(user);
     }
     let mut connector = |is_secured: bool| is_secured.then(|| tls_settings.connector(url)).transpose();
-    let (of_master, of_sentinels) = (connector(is_secured)?, connector(are_sentinels_secured)?);
+    let (master_connector, sentinel_connector) = (connector(is_secured)?, connector(are_sentinels_secured)?);
     let sentinel_login = Login::new(&sentinel_credentials, 0);
     let sentinels = addresses
         .iter()
-        .map(|(host, port)| Endpoint::tcp(host, *port, of_sentinels.clone(), sentinel_login.clone()))
+        .map(|(host, port)| Endpoint::tcp(host, *port, sentinel_connector.clone(), sentinel_login.clone()))
         .map(|endpoint| endpoint.with_role(ServerRole::Sentinel))
         .collect();
-    Ok(Destination::MasterSet(MasterSet::new(name, sentinels, Login::new(settings, database), of_master)))
+    Ok(Destination::MasterSet(MasterSet::new(
+        name,
+        sentinels,
+        Login::new(settings, database),
+        master_connector,
+    )))
 }
 
-/// Refuses logins that the redis crate would ignore in part, or servers would refuse at every connection.
+/// Refuses a login that the redis crate would ignore in part, or that a server would refuse at every connection.
 fn refuse_login(user: Option<&str>, password: Option<&str>, database: i64) -> Result<(), String> {
     if user.is_some() && password.is_none() {
         return Err("the url has a user but no password, so the user would be ignored; add the password (any text for a \

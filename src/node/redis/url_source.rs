@@ -1,4 +1,5 @@
-//! The urls of a settings file, and the credentials in them.
+//! Credentials from the urls of a settings file. Each dial reads the file again, so that changed credentials take
+//! effect without a restart of the process.
 
 use std::{fmt, sync::Arc};
 
@@ -12,13 +13,15 @@ use super::{
     tls::TlsSettings,
 };
 
-/// The urls of a settings file, which can be read again. The function blocks its thread.
+/// A function that reads the urls of a settings file. The function blocks its thread, so the providers call it in
+/// [`OwnThreads`] alone.
 #[derive(Clone)]
 pub(crate) struct UrlSource(Arc<dyn Fn() -> Result<Vec<String>, String> + Send + Sync>);
 
-/// The server of a node whose credentials a url has.
+/// The servers for which a provider returns credentials. The url of a node behind Sentinels can have credentials for
+/// both.
 #[derive(Clone, Copy, Debug)]
-enum LoginAt {
+enum CredentialsFor {
     Server,
     Sentinels,
 }
@@ -28,18 +31,20 @@ impl UrlSource {
         Self(Arc::new(read))
     }
 
-    /// Returns providers of the credentials in the urls: for the server of a node, and for its Sentinels. Each dial reads
-    /// the urls again, and finds the url of its node by the address.
+    /// Returns two providers of the credentials in the urls: for the servers of the nodes, and for their Sentinels.
+    /// Each dial reads the urls again, and uses the url with the address of its node.
     pub(crate) fn providers(&self) -> [CredentialsProvider; 2] {
         let threads = OwnThreads::default();
-        [LoginAt::Server, LoginAt::Sentinels].map(|at| {
+        [CredentialsFor::Server, CredentialsFor::Sentinels].map(|servers| {
             let (source, threads) = (self.clone(), threads.clone());
             CredentialsProvider::of_urls(move |node| {
                 let (source, threads, node) = (source.clone(), threads.clone(), node.to_owned());
                 async move {
-                    let urls: Result<Arc<[String]>, String> =
-                        threads.run((), move || (source.0)().map(Into::into)).await?;
-                    Ok(credentials_in(&urls?, &node, at)?)
+                    let urls: Result<Arc<[String]>, String> = threads
+                        .run((), move || (source.0)().map(Into::into))
+                        .await
+                        .map_err(|error| format!("cannot read the settings file: {error}"))?;
+                    Ok(credentials_in(&urls?, &node, servers)?)
                 }
                 .boxed()
             })
@@ -47,19 +52,24 @@ impl UrlSource {
     }
 }
 
-/// Returns the credentials that the url of the node with this address has; `None` if the url has none.
-fn credentials_in(urls: &[String], node: &str, at: LoginAt) -> Result<Option<Credentials>, String> {
+/// Returns the credentials in the url with this address; `None` if the url has no credentials.
+fn credentials_in(
+    urls: &[String],
+    node: &str,
+    servers: CredentialsFor,
+) -> Result<Option<Credentials>, String> {
     let mut tls_settings = TlsSettings::default();
     let routes = urls.iter().filter_map(|url| Route::from_url(url, &mut tls_settings).ok());
     let mut routes = routes.filter(|route| **route.address() == *node);
     let route =
         routes.next().ok_or_else(|| "the settings file does not name the node any more".to_owned())?;
-    let endpoint = match (&route.destination, at) {
+    let endpoint = match (&route.destination, servers) {
         (Destination::Server(endpoint), _) => endpoint,
-        (Destination::MasterSet(set), LoginAt::Sentinels) => {
+        (Destination::MasterSet(set), CredentialsFor::Sentinels) => {
             set.sentinels().first().ok_or_else(|| "no Sentinels".to_owned())?
         }
-        (Destination::MasterSet(set), LoginAt::Server) => &set.endpoint("", 0),
+        // All servers of a set have the same credentials, so the host is of no importance.
+        (Destination::MasterSet(set), CredentialsFor::Server) => &set.endpoint("", 0),
     };
     Ok(Credentials::of_settings(endpoint.settings()))
 }
@@ -74,13 +84,17 @@ impl fmt::Debug for UrlSource {
 mod tests {
     use super::*;
 
-    fn login(urls: &[&str], node: &str, at: LoginAt) -> Result<Option<Credentials>, String> {
+    fn credentials(
+        urls: &[&str],
+        node: &str,
+        servers: CredentialsFor,
+    ) -> Result<Option<Credentials>, String> {
         let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
-        credentials_in(&urls, node, at)
+        credentials_in(&urls, node, servers)
     }
 
     #[test]
-    fn the_credentials_of_a_node_are_those_of_the_url_with_its_address() {
+    fn the_credentials_are_those_of_the_url_with_the_address_of_the_node() {
         let urls = [
             "redis://app:one@10.0.0.1",
             "redis://:two@Node-2:7000/3",
@@ -88,19 +102,19 @@ mod tests {
             "redis://10.0.0.3",
             "redis+sentinel://app:four@b,a/set?sentinel_user=eye&sentinel_pass=five",
         ];
-        for (node, at, expected) in [
-            ("10.0.0.1:6379", LoginAt::Server, Ok(Some(Credentials::new("one").user("app")))),
-            ("node-2:7000", LoginAt::Server, Ok(Some(Credentials::new("two")))),
-            ("10.0.0.3:6379", LoginAt::Server, Ok(None)),
-            ("a:26379/set", LoginAt::Server, Ok(Some(Credentials::new("four").user("app")))),
-            ("a:26379/set", LoginAt::Sentinels, Ok(Some(Credentials::new("five").user("eye")))),
+        for (node, servers, expected) in [
+            ("10.0.0.1:6379", CredentialsFor::Server, Ok(Some(Credentials::new("one").user("app")))),
+            ("node-2:7000", CredentialsFor::Server, Ok(Some(Credentials::new("two")))),
+            ("10.0.0.3:6379", CredentialsFor::Server, Ok(None)),
+            ("a:26379/set", CredentialsFor::Server, Ok(Some(Credentials::new("four").user("app")))),
+            ("a:26379/set", CredentialsFor::Sentinels, Ok(Some(Credentials::new("five").user("eye")))),
             (
                 "10.0.0.4:6379",
-                LoginAt::Server,
+                CredentialsFor::Server,
                 Err("the settings file does not name the node any more".to_owned()),
             ),
         ] {
-            assert_eq!(login(&urls, node, at), expected, "{node}");
+            assert_eq!(credentials(&urls, node, servers), expected, "{node}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A filter of wakers: a task is not woken for its own acts.
+//! A filter of wakes: a task is not woken by its own commands.
 
 use std::{
     fmt,
@@ -15,7 +15,7 @@ use futures::task::AtomicWaker;
 ///
 /// A command that is put into the queue of the redis crate wakes the task that drives the connection. In this crate,
 /// the same task queues the command and polls the connection afterwards. Without the filter, every call would cost
-/// one needless poll more.
+/// one needless poll.
 pub(super) struct WakerFilter {
     state: Arc<FilterState>,
     waker: Waker,

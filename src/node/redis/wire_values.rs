@@ -1,4 +1,4 @@
-//! The values of the wire in the types of the `redis` crate.
+//! The arguments and values of operations as arguments and values of the `redis` crate.
 
 use std::fmt;
 
@@ -20,6 +20,7 @@ impl ArgumentSink for Cmd {
     }
 }
 
+/// A text that becomes one argument when it is formatted into a command.
 struct Text<'a>(fmt::Arguments<'a>);
 
 impl ToRedisArgs for Text<'_> {
@@ -29,7 +30,7 @@ impl ToRedisArgs for Text<'_> {
 }
 
 impl From<redis::Value> for Value {
-    /// Converts a value, without copying texts.
+    /// Converts a value. Texts are not copied.
     fn from(value: redis::Value) -> Self {
         match value {
             redis::Value::Nil => Self::Nil,

@@ -1,5 +1,5 @@
-//! Properties of the redis crate that this crate relies on although its documentation does not promise them, each with
-//! a test.
+//! Tests of the properties of the redis crate on which this crate relies, and which the documentation of the redis
+//! crate does not promise.
 //!
 //! The manifest admits only minor versions of the crate with which these tests were run. A connection keeps each
 //! pending answer until the answer arrives, so nothing relies on the effect of a dropped answer.
@@ -19,7 +19,7 @@ use tokio::{
 use super::*;
 use crate::{node::redis::read_budget::BudgetedStream, values::Resource};
 
-/// A connection, and its server, whose replies the test writes.
+/// A connection, and the server's end of its stream, to which the test writes replies.
 struct Fixture {
     raw: RawConnection,
     server: DuplexStream,
@@ -41,9 +41,9 @@ impl Fixture {
         Self::driven(true).await
     }
 
-    /// Returns a connection that a task of the runtime drives, unless `is_own`. The redis crate does the same
-    /// if it opens the stream.
-    async fn driven(is_own: bool) -> Self {
+    /// Returns a connection. Unless `is_driven_by_user`, a task of the runtime drives the connection, as if the redis
+    /// crate had opened the stream.
+    async fn driven(is_driven_by_user: bool) -> Self {
         let (client, mut server) = duplex(1 << 16);
         server.write_all(b"%0\r\n").await.unwrap();
         let settings =
@@ -53,7 +53,7 @@ impl Fixture {
         let stream = BudgetedStream::new(client, &budget);
         let opening = MultiplexedConnection::new_with_config(&settings, stream, config(sender));
         let (multiplexed, driver) = opening.await.unwrap();
-        let driver = if is_own {
+        let driver = if is_driven_by_user {
             Some(driver.boxed())
         } else {
             tokio::spawn(driver);
@@ -66,7 +66,7 @@ impl Fixture {
         };
         assert_eq!(fixture.written(), "HELLO 3");
         // The first drive registers the waker.
-        if is_own {
+        if is_driven_by_user {
             assert!(!fixture.drive());
         }
         fixture
@@ -131,7 +131,7 @@ fn number(number: i64) -> Option<RedisResult<Value>> {
 }
 
 #[tokio::test]
-async fn a_first_poll_queues_a_command_and_a_drive_writes_all() {
+async fn one_drive_writes_all_started_commands() {
     let mut fixture = Fixture::new().await;
     let answering: Vec<_> =
         (0..QUEUE_CAPACITY).map(|number| fixture.start(&format!("GET {number}"))).collect();
@@ -150,7 +150,7 @@ async fn a_task_without_budget_can_still_queue_a_command() {
         Poll::Ready(fixture.start("GET 1"))
     });
     let answering = answering.await;
-    // This refills the budget of the task.
+    // The task gets a new budget.
     yield_now().await;
     fixture.drive();
     assert_eq!(fixture.written(), "GET 1");
@@ -209,7 +209,7 @@ async fn a_queued_command_wakes_the_driver_at_once() {
 }
 
 #[tokio::test]
-async fn a_call_costs_one_drive_to_write_and_one_to_read() {
+async fn a_command_needs_one_drive_to_write_and_one_to_read() {
     let mut fixture = Fixture::new().await;
     for round in 0..3 {
         let mut answering = fixture.start("GET 0");
@@ -305,15 +305,15 @@ async fn the_driver_ends_with_the_stream_and_missing_answers_are_errors() {
         let mut answering = fixture.start("GET 0");
         fixture.drive();
         fixture.reply(reply);
-        let is_nonsense = reply.starts_with("no");
-        assert_eq!(fixture.drive(), is_nonsense, "{reply:?}");
-        if !is_nonsense {
+        let is_invalid = reply.starts_with("no");
+        assert_eq!(fixture.drive(), is_invalid, "{reply:?}");
+        if !is_invalid {
             fixture.server = duplex(1).0;
             assert!(fixture.drive(), "{reply:?}");
         }
         let error = fixture.answer(&mut answering).unwrap().unwrap_err();
         let node_error = fixture.raw.node_error(&error);
-        if is_nonsense {
+        if is_invalid {
             assert!(matches!(node_error, NodeError::Protocol(_)), "{node_error:?}");
         } else {
             assert_eq!(node_error, NodeError::Disconnected, "{reply:?}");
@@ -324,7 +324,7 @@ async fn the_driver_ends_with_the_stream_and_missing_answers_are_errors() {
 }
 
 #[tokio::test]
-async fn a_connection_driven_elsewhere_reports_its_end_to_the_push_receiver() {
+async fn a_connection_that_a_task_drives_reports_its_end_to_the_push_receiver() {
     let mut fixture = Fixture::driven(false).await;
     let mut answering = fixture.start("GET 0");
     let waker = Waker::from(Arc::clone(&fixture.wakes));

@@ -3,8 +3,8 @@
 -- An operation is a name, the number of its resources, and its arguments. If any resource is shared,
 -- `shared` and a flag for each resource precede the name: `01` if the second of two is shared.
 --
--- The frequent operations on one resource omit the number. Such an operation has a fast path, in a file
--- `*.fast.lua`, which needs no function of the general path. A fast path is text in the loop, which sets
+-- The frequent operations on one resource omit the number of resources. These operations have a fast path, in a
+-- file `*.fast.lua`, which needs no function of the general path. A fast path is text in the loop, which sets
 -- `arity`, the number of arguments, and `answer`. In a rare case, a fast path sets no answer, and
 -- `node.execute` takes the general path. The fast path must have had no effect then, with two exceptions:
 --

@@ -1,8 +1,8 @@
 -- execute.lua  start of an operation in KEYS and ARGV  ->  its answer, and the start of the next operation in both
 
--- Returns name and arguments of the general path of an operation that has a fast path, the number of
--- arguments on the wire, and the shared resources. `is_removed`: the fast path has removed the lease
--- from the readers.
+-- Returns the name and the arguments of the general path of an operation that has a fast path, the number of
+-- arguments in the call, and the flags of shared resources; nil for any other operation. `is_removed`: the fast
+-- path has removed the lease from the readers.
 function node.expand(name, at, is_removed)
   local lease_id, shared = ARGV[at + 1], (name == 'share' or name == 'unshare' or name == 'unshare_late') and '1'
   if name == 'release' or name == 'unshare' then
@@ -22,6 +22,7 @@ function node.expand(name, at, is_removed)
   end
 end
 
+-- Executes an operation on the general path. Returns the answer, and the start of the next operation.
 function node.execute(key, at, is_removed)
   local name, arguments, arity, shared = node.expand(ARGV[at], at, is_removed)
   local count, first = 1, at + 1

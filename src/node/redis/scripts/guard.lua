@@ -53,10 +53,10 @@ function node.abstention()
   return { 'abstains', remaining, renewals_from = tonumber(renewals_from) or 0 }
 end
 
--- Returns the fingerprint of the node if the client is of another quorum.
+-- Returns the fingerprint of the node if the client is of another quorum, else a false value.
 function node.other_quorum()
   local metadata = node.metadata()
-  -- Without a stamp the node abstains, so that the client registers anew and compares the whole fingerprint.
+  -- Without a stamp, the node abstains, so that the client registers again, which compares the whole fingerprint.
   local is_comparable = metadata.stamp ~= '' or node.guard == 'off'
   return is_comparable and node.digest(metadata.stamp) ~= node.digest(node.stamp) and metadata.fingerprint
 end
@@ -80,6 +80,7 @@ function node.note_quorum()
   end
 end
 
+-- Refuses the clients of another quorum, and every client if the node must not vote.
 function node.may_vote()
   node.admit()
   local abstains = node.abstention()

@@ -1,7 +1,7 @@
 -- node.lua  ->  the table `node`, which the general paths of all operations share
 --
--- Defining a function costs a server about as much as reading a key. So a function that only some operations
--- need is defined by the first of these operations.
+-- Defining a function costs a server about as much as reading a key. Therefore a function that only some
+-- operations need is defined when the first of these operations is executed.
 local guard, max_ttl, hand_over = string.match(ARGV[3], '^(%S+) (%d+) (%d+)$')
 local node = {
   largest_counter = 9007199254740991,
@@ -11,7 +11,7 @@ local node = {
   guard = guard,
   max_ttl = tonumber(max_ttl),
   hand_over = tonumber(hand_over),
-  -- The number of arguments of each operation, which its own file sets.
+  -- The number of arguments of each operation, set in the file of the operation.
   arity = {},
 }
 

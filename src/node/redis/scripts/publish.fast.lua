@@ -1,5 +1,5 @@
 -- publish.fast.lua  channel, or false for no notice  ->  unpublished
 --
--- A notice is best effort, and no part of the answer: the loop reports it beside the answers.
+-- A notice is best effort, and no part of the answer. The loop reports an error beside the answers.
 local listeners = channel and call('PUBLISH', channel, '0')
 unpublished = type(listeners) == 'table' and listeners.err or unpublished

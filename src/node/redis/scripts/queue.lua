@@ -1,7 +1,7 @@
 -- queue.lua  resource, waiter  ->  the wait queue of a resource: its first waiter, and wakes
 
--- Returns the waiter that was woken last, and the time of its first wake by the node's clock; nil if no
--- waiter of the queue was woken.
+-- Returns the waiter that was woken last, and the time of that waiter's first wake by the node's clock; nil if
+-- no waiter of the queue was woken.
 function node.last_woken(resource)
   local text = redis.call('GET', $LAST_WOKEN .. resource .. '}')
   local at, waiter = string.match(text or '', '^(%d+) (.*)$')
@@ -27,13 +27,13 @@ function node.leave_queue(resource, waiter)
   end
 end
 
--- Returns the rest of the ttl of a waiter's entry in milliseconds; nil if it has expired.
+-- Returns the rest of the ttl of a waiter's entry in milliseconds; nil if the entry has expired.
 function node.entry_ttl_left(resource, waiter)
   local left = tonumber(redis.call('ZSCORE', $ENTRY_TTL .. resource .. '}', waiter) or 0) - node.milliseconds()
   return left >= 0 and left or nil
 end
 
--- Wakes the first waiter if it can lock the resource.
+-- Wakes the first waiter if that waiter can lock the resource.
 function node.wake_next(resource)
   local held = node.holder(resource)
   if held then
@@ -44,18 +44,18 @@ function node.wake_next(resource)
   end
 end
 
--- Returns the waiter that may lock, after waking it; nil if there is no queue. `requester` is the waiter
--- that executes the operation, if there is one.
+-- Wakes the waiter that may lock, and returns that waiter; nil if there is no queue. `requester` is the waiter
+-- that sent the operation, if there is one.
 --
 --   * The requester is first: no wake is needed.
 --   * The requester has left the queue, because the requester had a vote and rolled back: its arrival, compared
---     with the arrival of the first waiter, decides which of both may lock.
+--     with the arrival of the first waiter, decides which of the two may lock.
 --   * The first waiter is a writer, and readers hold the resource: there is no wake. If there is a
 --     requester, the node publishes the head notice again.
---   * The first waiter does not listen, or its entry has ended: the node removes the entry.
+--   * The first waiter has no subscription, or its entry has expired: the node removes the entry.
 --   * The notice cannot be published: the first waiter keeps its place, and attempts by its fallback poll.
---   * The first waiter has not attempted within 3/4 of a hand-over after its wake: the second may lock,
---     and from then on both are woken together.
+--   * The first waiter has not attempted within 3/4 of a hand-over after its wake: the second waiter
+--     may lock, and from then on both are woken together.
 function node.next_in_queue(resource, is_held, requester, arrival)
   while true do
     local queue = $QUEUE .. resource .. '}'

@@ -1,8 +1,8 @@
 -- readers.lua  ->  the readers of a resource: the leases that share the resource
 
 -- Returns the run of readers of a held resource: phase (the vote of the first reader), epoch (the vote of the
--- next reader), the end of the last reader, and whether `lease_id` is a reader. Nil if there are no readers.
--- A key with the field of readers but without readers then belongs to no lease of any caller.
+-- next reader), the end of the last reader, and whether `lease_id` is a reader. Nil if there are no readers. A
+-- key that has the field of readers, but no readers, counts as held by another lease for every caller.
 function node.readers(resource, held, lease_id)
   if held.lease_id ~= $SHARED then
     return nil
@@ -24,6 +24,7 @@ function node.end_readers(resource, at)
   redis.call('PEXPIREAT', resource, node.format_integer(at))
 end
 
+-- Writes phase and epoch of a run of readers.
 function node.write_epoch(resource, phase, epoch)
   redis.call('HSET', resource, $SHARED, node.format_integer(phase) .. ':' .. node.format_integer(epoch))
 end
@@ -40,9 +41,9 @@ function node.given_vote(resources, seen)
   return vote, is_given
 end
 
--- Adds a lease to the readers, or begins a new run. A later end of the same lease stays. The vote of the next
--- reader is at least `epoch`, which is also the phase of a new run. Returns the time until the last reader
--- ends.
+-- Adds a lease to the readers, or begins a new run. If the lease is a reader already, a later end is kept. The vote
+-- of the next reader is at least `epoch`, which is also the phase of a new run. Returns the time until the last
+-- reader ends.
 --
 -- PEXPIREAT precedes the command that creates a key, as in `write_lease_id`.
 function node.share(resource, lease_id, readers, epoch, ttl)
@@ -70,7 +71,7 @@ function node.unshare(resource, lease_id, is_removed)
     end
     redis.call('ZREM', name, lease_id)
   end
-  -- The key of the readers was deleted before, and another lease may have a key of this name now.
+  -- The resource is no longer held by readers, but may be held by another lease.
   if not redis.call('HMGET', resource, $SHARED)[1] then
     return 0
   end
@@ -80,13 +81,13 @@ function node.unshare(resource, lease_id, is_removed)
     return 1
   end
   redis.call('HDEL', resource, $SHARED)
-  -- Readers that stay have expired.
+  -- The remaining readers have expired.
   redis.pcall('ZREMRANGEBYSCORE', name, '-inf', '+inf')
   return 1, true
 end
 
--- Extends the yield mark to the end of the readers, for which waiters wait. If the mark cannot be
--- written, newcomers may overtake the waiters.
+-- Extends an existing yield mark to the end of the readers, because waiters may wait for that end. A failure is
+-- ignored: newcomers may then overtake the waiters.
 function node.extend_yield_mark(resource, ttl)
   if node.flags().is_dirty and redis.call('PTTL', $YIELD_MARK .. resource .. '}') < ttl then
     pcall(node.set_yield_mark, resource, ttl, 'XX')

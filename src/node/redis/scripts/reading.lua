@@ -1,7 +1,7 @@
--- reading.lua  ->  the reads of a node
+-- reading.lua  ->  functions that read the data of the node
 
--- Parses a counter; nil for any other text. Lua accepts ' 7', '7e0' and '0x7' as numbers, but these are no
--- counters. A number is no counter either if doubles skip integers of its size.
+-- Parses a counter; nil if the text is not a counter. Lua also accepts ' 7', '7e0' and '0x7' as numbers, but they
+-- are not counters. Nor is a number so large that doubles skip integers.
 function node.parse_counter(text)
   local number = (text == '0' or string.find(text, '^[1-9]%d*$')) and tonumber(text)
   return number and number <= node.largest_counter and number or nil
@@ -20,7 +20,7 @@ end
 -- may exist. One command reads both flags.
 function node.flags()
   if not node.known_flags then
-    -- The quarantine counts twice, so that the sum tells both apart.
+    -- The quarantine counts 2 and the dirty flag counts 1, so the sum shows both.
     local found = redis.call('EXISTS', $DIRTY, $QUARANTINE, $QUARANTINE)
     node.known_flags = { is_quarantined = found >= 2, is_dirty = found % 2 == 1 }
   end
@@ -50,8 +50,8 @@ function node.has_queue(resource)
   return node.flags().is_dirty and redis.call('EXISTS', $QUEUE .. resource .. '}') == 1
 end
 
--- Whether the resource has waiters. The first waiter is woken if the waiter can lock the resource. A failure of
--- the wake is ignored, because the first waiter also attempts by its fallback poll.
+-- Returns whether the resource has waiters. Wakes the first waiter if that waiter can lock the resource. A failure
+-- of the wake is ignored, because the first waiter also attempts by its fallback poll.
 function node.has_waiters(resource)
   local queue = $QUEUE .. resource .. '}'
   -- The readers count 1, the resource 2, the queue 4.
@@ -70,12 +70,13 @@ function node.with_waiters(answer, has_waiters)
   return has_waiters and { 'with_waiters', answer } or answer
 end
 
--- Ends the present operation with this answer, and continues with the next operation of the call. An error of a
--- command does the same.
+-- Ends the present operation with this answer. The next operation of the call follows. An error of a command ends
+-- the operation in the same way.
 function node.refuse(answer)
   error(answer, 0)
 end
 
+-- Parses a counter. If the text is not a counter, the operation ends with an answer that shows the text.
 function node.integer(text)
   return node.parse_counter(text) or node.refuse({ 'counter', string.sub(text, 1, 64) })
 end
@@ -90,7 +91,7 @@ function node.milliseconds()
   return seconds * 1000 + math.floor(microseconds / 1000)
 end
 
--- Returns the value that a missing counter counts as.
+-- Returns the value of a missing counter: the time in microseconds, in whole seconds.
 function node.start()
   return node.time()[1] * 1000000
 end
@@ -104,10 +105,10 @@ function node.has_any_tombstone(resources, lease_id)
   return false
 end
 
--- Returns the holder of a resource, false if the resource is free. The lease id is false in two cases:
+-- Returns the holder of a resource; false if the resource is free. The lease id is false in two cases:
 --
 --   * The key has several fields: another library has the lock.
---   * The field is long: the key may hold the data of an application, and the answer could be of any length.
+--   * The field is long: the key may have the data of an application, and the answer would have any length.
 function node.holder(resource)
   local fields = redis.call('HLEN', resource)
   if fields == 0 then
@@ -118,9 +119,9 @@ function node.holder(resource)
   return { lease_id = lease_id and #lease_id <= 128 and lease_id, holds = #holds <= 16 and holds or '0', ttl = ttl, text = holds }
 end
 
--- Whether a hash is a lock of this library or of Redisson. A lock has one field `<uuid>:<number>`, which this
--- library precedes by a label, and the value is the number of holds; or the lock has the field of readers. Any
--- other hash may hold the data of an application, and must not get a ttl.
+-- Returns whether a hash is a lock of this library or of Redisson. The field of a lock is `<uuid>:<number>`, in
+-- this library after a label, and its value is the number of holds; or the field is that of readers. Any other
+-- hash may have the data of an application, and must not get a ttl.
 function node.is_lock(held)
   return held.lease_id == $SHARED
     or held.lease_id and string.find('/' .. held.lease_id, '/%x+%-%x+%-%x+%-%x+%-%x+:%d+$') and (node.parse_counter(held.holds) or 0) > 0
@@ -134,6 +135,7 @@ end
 --   other             the other lease with the longest ttl
 --   counters, found   the names and the values of the counters
 --   largest           the largest counter
+--   is_any_missing    whether a counter is missing
 --   written           the resources of `writer`, which downgrades to `lease_id`: they count as free
 function node.look_up(resources, lease_id, writer)
   local seen = { ttls = {}, endless = {}, counters = {}, found = {}, largest = 0, is_all_ours = true, is_any_missing = false }
@@ -181,12 +183,13 @@ function node.look_up(resources, lease_id, writer)
   return seen
 end
 
+-- Returns the largest counter, where a missing counter has the value `node.start()`.
 function node.largest_or_start(seen)
   return seen.is_any_missing and math.max(seen.largest, node.start()) or seen.largest
 end
 
--- Returns the answer to a refused client. A lock without a ttl gets the longest ttl now; if not, the
--- resource is held all the same.
+-- Returns the answer to a client that another lease excludes. A lock without a ttl gets the longest ttl now. A
+-- failure of this repair is ignored, because it does not change the answer.
 function node.held_by_another(seen)
   for i = 1, #seen.endless do
     redis.pcall('PEXPIRE', seen.endless[i], node.max_ttl)

@@ -1,6 +1,6 @@
 -- registration.lua  ->  functions that register, init and reconfigure share
 
--- Refuses a server that cannot be a node of this client.
+-- Refuses the operation if the server cannot be a node of this client.
 function node.check_server(time_of_client)
   if node.guard ~= 'off' and not node.incarnation() then
     node.refuse({ 'no_run_id' })
@@ -19,6 +19,7 @@ function node.check_server(time_of_client)
   end
 end
 
+-- Returns the stamp of a digest and an incarnation.
 function node.stamp_of(digest, incarnation)
   local run_id, replication_id = string.match(incarnation, '^([^/]*)/?(.*)$')
   return digest .. '/' .. string.sub(run_id, 1, 16) .. string.sub(replication_id, 1, 16)
@@ -32,6 +33,7 @@ function node.write_metadata(fingerprint, minimum_token, is_new)
   node.known_metadata = false
 end
 
+-- Returns the answer to a registration.
 function node.registered()
   local is_quarantined = redis.call('EXISTS', $QUARANTINE) == 1
   return { 'registered', node.incarnation(), is_quarantined and math.max(redis.call('PTTL', $QUARANTINE), 0) or nil }

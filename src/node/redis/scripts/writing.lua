@@ -1,4 +1,4 @@
--- writing.lua  ->  the writes of a node, each with a ttl
+-- writing.lua  ->  functions that write the data of the node, each key with a ttl
 
 -- Formats an integer in two halves, because Lua rounds a large number to 14 digits, and the formats that do not
 -- round are slow.
@@ -31,7 +31,7 @@ function node.set_yield_mark(resource, ttl, only_if)
   node.set_dirty()
 end
 
--- Deletes both marks. A mark that the user may not delete expires.
+-- Deletes both marks of a resource. If the user may not delete them, they expire.
 function node.delete_marks(resource)
   if node.flags().is_dirty then
     redis.pcall('DEL', $YIELD_MARK .. resource .. '}', $WRITER_MARK .. resource .. '}')
@@ -44,7 +44,7 @@ end
 -- A script cannot be rolled back, so the order matters:
 --
 --   1. SET of the counters. A server without memory, a replica, or a server that cannot persist refuses
---      SET, and does so at the first write of a script only. SET has its own ttl.
+--      SET, and does so at the first write of a script only. SET sets the ttl itself.
 --   2. PEXPIRE of the keys. A PEXPIRE of a missing key has no effect, but fails if the user may not call
 --      PEXPIRE.
 --   3. HSET, which creates a key without a ttl. HSET is reached only if the PEXPIRE that follows is permitted.

@@ -1,4 +1,4 @@
-//! The contract of nodes, on a real server.
+//! The test of the contract of nodes (`node/conformance.rs`) with a real server.
 
 use std::{sync::Arc, time::Duration};
 

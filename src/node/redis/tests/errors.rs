@@ -75,7 +75,7 @@ async fn killed_connections_and_flushed_scripts_leave_no_key() {
             })
         })
         .collect();
-    // The time that a machine under load may need.
+    // A machine under load may need this time.
     let deadline = Instant::now() + Duration::from_secs(30);
     let (mut killed, mut flushed) = (0, 0);
     while killed < 10 || flushed < 10 || grants.load(Ordering::Relaxed) < 200 {
@@ -94,7 +94,7 @@ async fn killed_connections_and_flushed_scripts_leave_no_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_server_receives_few_calls_and_gets_the_unlock_after_the_thaw() {
+async fn a_thawed_server_executes_few_locks_and_the_unlock() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
     vote(&fixture.lock(&resource("held"), 1).await);

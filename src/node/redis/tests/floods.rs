@@ -16,8 +16,8 @@ use crate::{
     node::{MAX_VALUE_BYTES, Observe, ObserveAnswer, Proclaim, Proclamation, request::MAX_OPERATIONS},
 };
 
-/// Returns a connection through a proxy, and a sender. A message of the sender has the proxy send
-/// `injected` to the client instead of the server's data. A dropped sender ends the connection.
+/// Returns a connection through a proxy, and a sender. On a message from the sender, the proxy sends `injected` to the
+/// client, and no more data of the server. If the sender is dropped, the proxy closes the connection.
 async fn connect_through_proxy(server: &Server, injected: Vec<u8>) -> (RawConnection, oneshot::Sender<()>) {
     let proxy = ProxyListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("redis://{}", proxy.local_addr().unwrap());
@@ -44,7 +44,7 @@ async fn connect_through_proxy(server: &Server, injected: Vec<u8>) -> (RawConnec
 }
 
 /// Waits for the end of a connection on which no command is sent, and returns the error.
-async fn end(raw: &mut RawConnection) -> NodeError {
+async fn end_of(raw: &mut RawConnection) -> NodeError {
     let end = poll_fn(|context| raw.poll_drive(context));
     tokio::time::timeout(Duration::from_secs(10), end).await.expect("the connection does not end");
     raw.node_error(&broken())
@@ -56,15 +56,15 @@ async fn an_idle_connection_ends_with_an_error_after_unrequested_data() {
     let pushes = ">3\r\n+message\r\n$5\r\nother\r\n$1\r\n0\r\n".repeat(10_000);
     let (mut raw, start) = connect_through_proxy(&server, pushes.into()).await;
     start.send(()).unwrap();
-    assert!(matches!(end(&mut raw).await, NodeError::ReadLimit { .. }));
+    assert!(matches!(end_of(&mut raw).await, NodeError::ReadLimit { .. }));
 
     let (mut raw, start) = connect_through_proxy(&server, b"HTTP/1.1 400 Bad Request\r\n".into()).await;
     start.send(()).unwrap();
-    assert!(matches!(end(&mut raw).await, NodeError::Protocol(_)));
+    assert!(matches!(end_of(&mut raw).await, NodeError::Protocol(_)));
 
     let (mut raw, start) = connect_through_proxy(&server, Vec::new()).await;
     drop(start);
-    assert_eq!(end(&mut raw).await, NodeError::Disconnected);
+    assert_eq!(end_of(&mut raw).await, NodeError::Disconnected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Connections to nodes on real servers.
+//! Tests of connections to real servers: order and delivery of calls, notices and subscriptions.
 
 #![allow(clippy::disallowed_methods, reason = "real servers need real time, and free ports")]
 
@@ -22,7 +22,7 @@ mod conformance;
 mod errors;
 mod floods;
 mod server;
-#[allow(dead_code, unreachable_pub, reason = "the tests on whole clusters use more of it")]
+#[allow(dead_code, unreachable_pub, reason = "the tests on whole clusters use all of it")]
 pub(crate) mod server_process;
 
 const NODE_TIMEOUT: Duration = Duration::from_millis(200);
@@ -155,8 +155,7 @@ async fn a_thousand_calls_are_executed_in_the_order_of_submission() {
 async fn a_call_is_executed_even_if_its_reply_is_dropped() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
-    // `close` does not deliver to a node that was never connected, so the first call waits for the
-    // connection.
+    // `close` delivers nothing to a node that was never connected, so the test waits for the connection first.
     vote(&fixture.lock(&resource("first"), 40).await);
     for number in 0..40 {
         drop(fixture.lock(&resource(format!("r{number}")), number));
@@ -215,7 +214,7 @@ async fn an_unlock_notifies_listeners_and_a_rollback_does_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_subscriptions_do_not_delay_calls() {
+async fn calls_succeed_beside_a_thousand_subscriptions() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
     let listener = Arc::new(RecordingListener::default());

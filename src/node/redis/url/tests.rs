@@ -10,8 +10,8 @@ fn tls_settings() -> TlsSettings {
     TlsSettings::default()
 }
 
-/// Returns settings with a test CA, since the system may have no CAs. The private key of the test
-/// CA no longer exists.
+/// Returns settings with a test CA, because the system may have no CAs. The private key of the test CA no longer
+/// exists.
 #[cfg(feature = "tls")]
 fn tls_settings() -> TlsSettings {
     let ca = crate::node::redis::Pem::Text(include_bytes!("ca.pem").as_slice().into());
@@ -95,10 +95,11 @@ fn all_forms_of_urls_can_have_credentials_and_a_database() {
 
 #[test]
 fn a_url_with_an_ignored_or_insecure_part_is_refused() {
-    assert!(reason("redis://me@a").contains("password"));
+    assert!(reason("redis://me@a").contains("user but no password"));
     assert!(reason("redis://a/-1").contains("0 or more"));
     assert!(reason("redis://a?db=1").contains("protocol"), "a database belongs in the path");
-    assert!(reason("redis://:pa#ss@a").contains("url") || reason("redis://a#insecure").contains("%23"));
+    assert!(reason("redis://:pa#ss@a").contains("no url of a server"));
+    assert!(reason("redis://a#insecure").contains("a `#` in it"));
     assert!(reason("unix:///s?database=1").contains("db, user, pass"));
     assert!(reason("redis://u:1?hid@den@a").contains("protocol"));
 }
@@ -114,13 +115,13 @@ fn an_invalid_master_set_is_refused_with_its_reason() {
         ("redis+sentinel://a,,b/m", "host"),
         ("redis+sentinel://a,b:port/m", "port"),
         ("redis+sentinel://0.0.0.0/m", "wildcard"),
-        ("redis+sentinel://me@a/m", "password"),
+        ("redis+sentinel://me@a/m", "user but no password"),
         ("redis+sentinel://a/m?sentinel_user=me", "Sentinels: the url has a user but no password"),
         ("redis+sentinel://a/m?db=x", "number"),
         ("redis+sentinel://a/m?db=-1", "0 or more"),
         ("redis+sentinel://a/m?database=1", "sentinel_pass, sentinel_tls"),
         ("redis+sentinel://a/m?sentinel_tls=1", "neither yes nor no"),
-        ("redis+sentinel://a/m#insecure", "%23"),
+        ("redis+sentinel://a/m#insecure", "a `#` in it"),
         ("redis+sentinel://me:hid/den@a/m", "port"),
         ("redis+sentinel://me:12/hid@den/m", "name of a master set"),
         ("redis+sentinel://me:12?hid@den/m", "name of a master set"),

@@ -39,8 +39,8 @@ mod steps;
 
 /// `a` and `{a}` share their derived names.
 const RESOURCES: [&str; 7] = ["a", "b", "{a}", "x{y", "z}", "n\nl", "0\0"];
-/// The lease ids. `u:1` does not have the form that this crate and Redisson use.
-const OWNERS: [&str; 3] = ["u:1", "a-b-c-d-e:2", "me/a-b-c-d-e:3"];
+/// The lease ids. `u:1` has neither the form of this crate nor that of Redisson.
+const LEASE_IDS: [&str; 3] = ["u:1", "a-b-c-d-e:2", "me/a-b-c-d-e:3"];
 /// The waiters. Two of them are readers.
 const WAITERS: [&str; 4] = ["w:1", "w:2:shared", "w:3:shared", "w:4"];
 
@@ -54,8 +54,8 @@ const HAND_OVER: Duration = Duration::from_secs(15);
 /// pure node executes a call at the server's time from directly before the call.
 const TOLERANCE: u64 = 200;
 
-/// The number of tries of a case. A failed case is tried again if the server took more than a
-/// quarter of the tolerance for a step.
+/// The largest number of tries of a case. A failed case is tried again if the server took more than a quarter of the
+/// tolerance for a step.
 const MAX_TRIES: usize = 20;
 
 /// The server and the pure node, in equal states.
@@ -192,8 +192,11 @@ impl NodePair<'_> {
         self.is_delayed |= taken > Duration::from_millis(TOLERANCE / 4);
     }
 
-    /// Executes operations on the pure node. Returns its next state if its answers and notices
-    /// equal those of the server, and its answers and notices otherwise.
+    /// Executes operations on the pure node. Returns the next state if answers and notices equal those of the server.
+    ///
+    /// # Errors
+    ///
+    /// The answers and notices of the pure node, if they differ.
     fn predict(
         &self,
         parameters: &QuorumParameters,
@@ -227,8 +230,8 @@ impl NodePair<'_> {
     fn step(&mut self, step: &TestStep) -> Result<(), TestCaseError> {
         self.steps += 1;
         match step {
-            TestStep::Call { guard, knows_incarnation, drafts } => {
-                let incarnation = if *knows_incarnation {
+            TestStep::Call { guard, has_present_incarnation, drafts } => {
+                let incarnation = if *has_present_incarnation {
                     self.server.incarnation_of_data().into()
                 } else {
                     "earlier".into()
@@ -248,9 +251,8 @@ impl NodePair<'_> {
                 let is_any_unpublished = self.server.take_unpublished().is_some();
                 let notices = (&*channels, is_any_unpublished);
                 let state = self.predict(&parameters, &operations, &answers, notices, before);
-                // A new second may begin between `before` and the execution. A counter that starts
-                // from the time then differs in the answers or only in the data, so the later time
-                // is tried, too.
+                // A new second may begin between `before` and the execution. A missing counter then has another value
+                // on the server, which shows in the answers or only in the data. So the later time is tried, too.
                 self.state = match state {
                     Ok(state) if before.seconds() == after.seconds() || self.agrees_with(&state) => state,
                     other => self
@@ -297,8 +299,8 @@ impl NodePair<'_> {
                 self.server.get::<i64>(redis::cmd("DEL").arg(key.as_bytes()));
                 self.state.forget_leader(&resource(name));
             }
-            TestStep::SetCounter(name, number, lives) => {
-                let (value, seconds) = (self.number(number), if *lives { 5000 } else { 100 });
+            TestStep::SetCounter(name, number, has_long_ttl) => {
+                let (value, seconds) = (self.number(number), if *has_long_ttl { 5000 } else { 100 });
                 let mut command = redis::cmd("SET");
                 command.arg(names::counter(&resource(name))).arg(value).arg("PX").arg(seconds * 1000);
                 let (_, times) = self.server.timed(&command);
@@ -363,7 +365,8 @@ impl NodePair<'_> {
                 self.state.change_entry(&resource(name), &lease_id(waiter), end);
             }
             TestStep::Restart => {
-                // Metadata with another incarnation is all that a node can detect of a restart.
+                // A node detects a restart only by the incarnation in its metadata, so the step changes that
+                // incarnation.
                 if let Some(metadata) = self.state.metadata().cloned() {
                     let metadata = NodeMetadata { incarnation: "earlier".into(), ..metadata };
                     let mut command = redis::cmd("HSET");
@@ -634,8 +637,11 @@ fn the_script_and_the_pure_node_give_equal_answers_notices_and_data() {
     };
     // Only a registered node takes the fast paths of the script, and random steps rarely leave a
     // node registered for long.
-    let registered =
-        TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts: vec![registration()] };
+    let registered = TestStep::Call {
+        guard: RestartGuard::Off,
+        has_present_incarnation: true,
+        drafts: vec![registration()],
+    };
     let start =
         (prop::bool::weighted(0.8), prop_oneof![2 => Just(Vec::new()), 1 => full_queue(), 2 => readers()]);
     let steps = (start, vec(step(), 1..22)).prop_map(move |((is_registered, beginning), steps)| {

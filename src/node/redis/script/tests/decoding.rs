@@ -1,4 +1,4 @@
-//! The decoding of replies, most of which the script never returns.
+//! Tests of the decoding of replies, including replies that the script never returns.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn a_reply_without_one_answer_per_operation_is_a_protocol_error_for_each_operati
     }
 }
 
-/// The error stands behind the answers, and is no answer.
+/// The error follows the answers, and is not an answer.
 #[test]
 fn an_unpublished_notice_changes_no_answer() {
     let operations = [unlock("a", "me", true, false), unlock("b", "me", true, false)];
@@ -111,9 +111,9 @@ fn an_answer_of_the_wrong_kind_is_a_protocol_error() {
 fn an_answer_with_waiters_is_decoded_around_the_inner_answer() {
     let operations =
         [renew("a", "me", 1, 1, 1), unlock("a", "me", false, false), enqueue("a", "me", "w", 0, 1)];
-    let awaited = |inner: Value| Value::Array(vec![text("with_waiters"), inner]);
+    let with_waiters = |inner: Value| Value::Array(vec![text("with_waiters"), inner]);
     let answers =
-        |inner: [Value; 3]| decode(&operations, Value::Array(inner.into_iter().map(awaited).collect()));
+        |inner: [Value; 3]| decode(&operations, Value::Array(inner.into_iter().map(with_waiters).collect()));
     let renewed = Value::Array(vec![text("renewed"), Value::Int(0)]);
     let expected =
         [Answer::Renewed { proves: false }, Answer::Unlocked { deleted: 2 }, Answer::Granted { vote: 17 }];

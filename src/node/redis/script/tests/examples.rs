@@ -13,7 +13,7 @@ use crate::node::{
     state::NodeTime,
 };
 
-/// A script that advances the time of all keys, and deletes the keys that expire meanwhile.
+/// A script that lets time pass for all keys: their ttls become shorter, and expired keys are deleted.
 const WAIT: &str = "
     for _, key in ipairs(redis.call('KEYS', '*')) do
         if string.find(key, '^redquorum:readers:') or string.find(key, '^redquorum:entry_ttl:') then
@@ -158,8 +158,7 @@ impl ExampleNode for ExampleServer {
     }
 }
 
-/// A registered node takes the fast paths of the script, and an unregistered node takes the general
-/// ways.
+/// Registered nodes take the fast paths of the script, and unregistered nodes take the general paths.
 #[test]
 fn the_script_passes_the_examples_registered_and_unregistered() {
     let server = Rc::new(RefCell::new(Server::start()));

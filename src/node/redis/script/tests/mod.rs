@@ -1,4 +1,4 @@
-//! The script on a real server.
+//! Tests of the script on a real server.
 
 #![allow(clippy::disallowed_methods, reason = "a server needs real time to start")]
 

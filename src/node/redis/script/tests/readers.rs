@@ -30,8 +30,8 @@ fn registered() -> Server {
     server
 }
 
-/// Returns the same server as a dirty node with a yield mark, so that readers take the general paths
-/// of the script.
+/// Returns a registered server that is a dirty node with a yield mark, so that readers take the general paths of the
+/// script.
 fn marked() -> Server {
     let mut server = registered();
     server.run("SET redquorum:yield_mark:{a} 1 PX 50000");
@@ -40,7 +40,7 @@ fn marked() -> Server {
 }
 
 impl Server {
-    /// Adds a reader, as a woken reader if a yield mark refuses newcomers. Returns the vote.
+    /// Adds a reader, as a newcomer, or as a woken waiter if newcomers are refused. Returns the vote.
     fn add_reader(&mut self, by: &str, ttl: u64) -> u64 {
         let mut answer = self.one(&parameters(), &lock("*a", by, ttl, 0));
         if matches!(answer, Answer::Queued(_)) {
@@ -106,9 +106,9 @@ fn a_new_reader_removes_expired_readers() {
     }
 }
 
-/// The key of readers without any reader has an unknown owner for every client.
+/// Every client sees another holder, because the key of the resource has the field of readers, but there is no reader.
 #[test]
-fn a_key_of_readers_without_readers_has_an_unknown_owner() {
+fn a_key_of_readers_without_readers_counts_as_held() {
     for (hash, members) in [
         ("redquorum:shared 7:8", ""),
         ("redquorum:shared 7:8", "1 1"),
@@ -261,7 +261,7 @@ fn a_reader_for_which_no_client_waits_extends_no_yield_mark() {
     assert!(is_about(server.ttl(&mark), 50_000), "{}", server.ttl(&mark));
 }
 
-/// Returns operations of readers that take the short and the general paths of the script.
+/// Returns operations of readers that take the fast and the general paths of the script.
 fn operations_of_readers(vote: u64) -> Vec<Operation> {
     vec![
         lock("*a", "me", 5000, 0),
@@ -276,7 +276,7 @@ fn operations_of_readers(vote: u64) -> Vec<Operation> {
     ]
 }
 
-/// Returns a registered server whose readers `1` and `2` share `held`, and their vote.
+/// Returns a registered server on which the readers `1` and `2` share `held`, and the vote of the readers.
 fn with_two_readers() -> (Server, u64) {
     let mut server = registered();
     server.one(&parameters(), &lock("held", "before", 5000, 0));

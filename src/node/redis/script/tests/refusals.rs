@@ -107,8 +107,7 @@ fn a_replica_refuses_the_fast_paths() {
     assert_eq!(server.keys(), keys);
 }
 
-/// If a fast path fails after its first write, the error is the answer. If a fast path fails
-/// before, the general path follows and fails, too.
+/// After its first write, a fast path answers with the error. Before that, the general path follows, and fails as well.
 #[test]
 fn the_fast_paths_report_a_missing_permission() {
     let (mut server, vote) = registered();
@@ -166,8 +165,6 @@ fn a_refusal_needs_no_permission_to_set_a_mark() {
     }
 }
 
-/// An unlock succeeds even if the script cannot wake the next waiter, extend a mark or send a head
-/// notice.
 #[test]
 fn an_unlock_succeeds_without_the_permissions_to_mark_or_wake() {
     for missing in ["set", "exists", "pttl", "zrange", "zrank", "zrem", "zscore", "time", "del"] {
@@ -187,9 +184,9 @@ fn an_unlock_succeeds_without_the_permissions_to_mark_or_wake() {
     }
 }
 
-/// The lock of another library has no ttl, and gets the longest ttl as a repair.
+/// A lock of another library without a ttl gets the longest ttl, if the user may set it.
 #[test]
-fn a_lock_without_a_ttl_refuses_clients_that_may_not_set_one() {
+fn a_lock_without_a_ttl_is_held_even_if_the_repair_fails() {
     let (mut server, vote) = registered();
     server.run("HSET endless a-b-c-d-e:2 1");
     server.run("ACL SETUSER u on >x ~* &* +@all -pexpire");
@@ -205,9 +202,9 @@ fn a_lock_without_a_ttl_refuses_clients_that_may_not_set_one() {
     assert_eq!(server.ttl(b"endless"), -1);
 }
 
-/// The entry of the waiter then stays until its ttl ends.
+/// The queue entry of the waiter expires later.
 #[test]
-fn a_waiter_that_may_not_leave_the_queue_has_locked() {
+fn a_waiter_locks_without_the_permission_to_leave_the_queue() {
     for is_group in [false, true] {
         let (mut server, _) = registered();
         let resources = if is_group { "held a" } else { "held" };
@@ -222,7 +219,7 @@ fn a_waiter_that_may_not_leave_the_queue_has_locked() {
     }
 }
 
-/// Any other line that publishes could make its answer depend on the notice.
+/// If another line published, an answer could depend on the permission to publish.
 #[test]
 fn only_the_shared_fragments_publish() {
     let publishes = |line: &&str| line.to_ascii_uppercase().contains("PUBLISH'");
@@ -235,28 +232,33 @@ fn only_the_shared_fragments_publish() {
 #[test]
 fn no_answer_depends_on_permission_to_publish() {
     for is_registered in [false, true] {
-        let expected = publish(&mut Server::start(), is_registered, None);
+        let expected = execute_publishing_steps(&mut Server::start(), is_registered, None);
         let rules = ["~* resetchannels +@all", "~* &* +@all -publish", "~* resetchannels +@all -publish"];
         for rules in rules {
             let mut server = Server::start();
             server.run(&format!("ACL SETUSER mute on >x {rules}"));
             server.connect_as("mute");
             let is_denied = |error: &NodeError| matches!(error, NodeError::NoPermission(_));
-            assert_eq!(publish(&mut server, is_registered, Some(&is_denied)), expected, "{rules}");
+            assert_eq!(
+                execute_publishing_steps(&mut server, is_registered, Some(&is_denied)),
+                expected,
+                "{rules}"
+            );
         }
         let mut server = Server::start_with(["--rename-command", "PUBLISH", ""]);
         let is_unknown = |error: &NodeError| error.to_string().contains("nknown");
-        assert_eq!(publish(&mut server, is_registered, Some(&is_unknown)), expected);
+        assert_eq!(execute_publishing_steps(&mut server, is_registered, Some(&is_unknown)), expected);
     }
 }
 
-/// Executes every kind of operation that publishes. Returns the answers without numbers, and the keys after each.
+/// Executes every kind of operation that publishes. Returns the answer to each operation, without numbers, and the keys
+/// after it.
 ///
-/// `refuses`: the server publishes nothing, and the errors are of this kind.
-fn publish(
+/// If `is_refusal` is given, the server must publish nothing, and report only errors for which `is_refusal` is true.
+fn execute_publishing_steps(
     server: &mut Server,
     is_registered: bool,
-    refuses: Option<&dyn Fn(&NodeError) -> bool>,
+    is_refusal: Option<&dyn Fn(&NodeError) -> bool>,
 ) -> Vec<(String, Vec<Vec<u8>>)> {
     if is_registered {
         server.register();
@@ -274,9 +276,9 @@ fn publish(
         let answer = server.one(&parameters(), &step);
         assert!(!matches!(answer.without_waiters(), Answer::Error(_)), "{step:?}: {answer:?}");
         let unpublished = server.take_unpublished();
-        assert_eq!(unpublished.is_some(), refuses.is_some() && publishes, "{step:?}: {unpublished:?}");
+        assert_eq!(unpublished.is_some(), is_refusal.is_some() && publishes, "{step:?}: {unpublished:?}");
         assert!(
-            unpublished.iter().all(|error| refuses.is_some_and(|refuses| refuses(error))),
+            unpublished.iter().all(|error| is_refusal.is_some_and(|is_refusal| is_refusal(error))),
             "{unpublished:?}"
         );
         let is_of_number = |char: char| char.is_ascii_digit() || char == '.';
@@ -286,7 +288,7 @@ fn publish(
     seen
 }
 
-/// The commands of the script that write.
+/// The commands by which locks and unlocks write or publish on the general path.
 const WRITES: [&str; 5] = ["set", "pexpire", "hset", "hdel", "publish"];
 
 #[test]
@@ -341,7 +343,7 @@ fn a_missing_permission_leaves_no_key_without_a_ttl() {
 }
 
 #[test]
-fn a_lock_without_permission_to_expire_leaves_no_key() {
+fn a_lock_without_permission_for_a_write_leaves_no_lock() {
     let mut server = Server::start();
     for missing in WRITES {
         server.connect();

@@ -30,7 +30,7 @@ pub(super) struct Server {
     process: ServerProcess,
     connection: Connection,
     script_name: ScriptName,
-    /// The error of the last call with an unpublished notice.
+    /// The error of the last unpublished notice.
     unpublished: Option<NodeError>,
 }
 
@@ -53,7 +53,7 @@ impl Server {
         server
     }
 
-    /// Returns a client whose url has these parameters.
+    /// Returns a client of this server. `parameters` are further parameters of the url.
     fn client(process: &ServerProcess, parameters: &str) -> Client {
         let socket = process.directory().join("redis.sock");
         Client::open(format!("unix://{}?protocol=resp3{parameters}", socket.display())).unwrap()
@@ -77,7 +77,7 @@ impl Server {
         ));
     }
 
-    /// Connects as this ACL user, whose password is `x`.
+    /// Connects as this ACL user with the password `x`.
     pub(super) fn connect_as(&mut self, user: &str) {
         let client = Self::client(&self.process, &format!("&user={user}&pass=x"));
         self.connection = client.get_connection().unwrap();
@@ -120,7 +120,7 @@ impl Server {
         answers
     }
 
-    /// Returns the error of the last call with an unpublished notice, since this was called last.
+    /// Takes the error of the last unpublished notice since the last call of this method.
     pub(super) fn take_unpublished(&mut self) -> Option<NodeError> {
         self.unpublished.take()
     }
@@ -177,7 +177,7 @@ impl Server {
         command.query(&mut self.connection)
     }
 
-    /// Executes a command. The words of the command contain no spaces.
+    /// Executes a command, whose words are separated by single spaces.
     pub(super) fn run(&mut self, line: &str) {
         let mut words = line.split(' ');
         let mut command = redis::cmd(words.next().unwrap());

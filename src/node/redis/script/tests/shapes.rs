@@ -1,5 +1,5 @@
-//! Keys that only a real server can have: keys of other types, hashes of several fields, and keys
-//! without a ttl.
+//! Tests with keys that only a real server can have: keys of other types, hashes of several fields, keys without a ttl,
+//! and damaged metadata.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -140,7 +140,7 @@ fn a_hash_that_is_no_lock_never_gets_a_ttl() {
     }
 }
 
-/// Answers have a limited length, because a client treats a node that sends too much as faulty.
+/// Answers have a limited length, because a client ends a connection that sends too many bytes.
 #[test]
 fn long_foreign_data_is_not_part_of_an_answer() {
     let mut server = Server::start();
@@ -171,7 +171,7 @@ fn a_lock_of_9000_resources_fails_no_operation_of_its_call() {
 }
 
 #[test]
-fn a_lock_without_a_ttl_gets_one() {
+fn an_own_lock_without_a_ttl_gets_the_requested_ttl() {
     let mut server = Server::start();
     for operation in [lock("a", "me", 5000, 0), renew("a", "me", 1, 5000, 7)] {
         server.run("DEL a");
@@ -182,7 +182,7 @@ fn a_lock_without_a_ttl_gets_one() {
 }
 
 #[test]
-fn a_hash_of_several_fields_has_an_unknown_owner() {
+fn a_hash_of_several_fields_has_an_unknown_holder() {
     let mut server = Server::start();
     server.run("HSET a mode read me 1");
     server.run("PEXPIRE a 50000");
@@ -301,7 +301,7 @@ fn a_reconfiguration_restores_the_stamp() {
 }
 
 #[test]
-fn an_unlock_publishes_on_redisson_s_channel_only_if_asked_to_notify() {
+fn an_unlock_publishes_only_if_it_notifies() {
     let mut server = Server::start();
     server.one(&parameters(), &lock("a b{c}", "me", 5000, 0));
     assert_eq!(resources("a b{c}").len(), 2);
@@ -338,7 +338,7 @@ fn a_leader_key_of_another_type_fails_only_the_operations_on_it() {
 }
 
 #[test]
-fn a_proclamation_replaces_an_invalid_or_foreign_proclamation() {
+fn a_proclamation_replaces_an_invalid_proclamation_or_that_of_another_leader() {
     let mut server = Server::start();
     server.one(&parameters(), &lock("a", "me", 5000, 0));
     for line in [
@@ -357,7 +357,7 @@ fn a_proclamation_replaces_an_invalid_or_foreign_proclamation() {
 }
 
 #[test]
-fn a_holder_by_another_library_is_no_leader() {
+fn the_holder_of_a_lock_of_another_library_is_no_leader() {
     let mut server = Server::start();
     server.run("HSET a mode read me 1");
     assert_eq!(
@@ -437,12 +437,12 @@ fn an_unlock_wakes_a_waiter_that_was_queued_in_the_same_call() {
     let answers = server.call(&parameters(), &operations);
     assert!(matches!(answers[1], Answer::Queued(_)), "{answers:?}");
     assert_eq!(answers[2], Answer::Unlocked { deleted: 1 });
-    // The unlock woke the waiter and removed it, since the waiter has no subscription.
+    // The unlock tried to wake the waiter, and removed the waiter, which has no subscription.
     assert!(!server.keys().contains(&b"redquorum:queue:{a}".to_vec()));
 }
 
 #[test]
-fn the_fast_paths_leave_unusual_keys_and_counters_to_the_general_ways() {
+fn the_fast_paths_leave_unusual_keys_and_counters_to_the_general_paths() {
     let mut server = registered();
     let Answer::Granted { vote } = server.one(&parameters(), &lock("a", "me", 5000, 0)) else {
         panic!("not granted")

@@ -9,7 +9,7 @@ use std::fs::File;
 ///
 /// If the file cannot be created; the text names it.
 pub(crate) fn open(name: &str) -> Result<File, String> {
-    // Each user has a directory, because a user cannot open the files of another user.
+    // Each user has a directory, because a user may not open the files of other users.
     let user = rustix::process::getuid().as_raw();
     let directory = std::env::temp_dir().join(format!("redquorum-test-locks-{user}"));
     std::fs::create_dir_all(&directory)

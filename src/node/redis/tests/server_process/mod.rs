@@ -1,5 +1,5 @@
-//! A server that runs as a child process of a test. The tests of this crate and the tests on whole
-//! clusters use this module.
+//! A server that runs as a child process of a test. The tests of this crate use this module, and so do the tests on
+//! whole clusters.
 
 pub(crate) mod lock_file;
 pub(crate) mod port;
@@ -78,8 +78,8 @@ impl ServerProcess {
         self.signal(Signal::STOP);
     }
 
-    /// Whether the process is suspended. In `/proc`, the letter of its state follows its name in
-    /// brackets.
+    /// Whether the process is suspended. In `/proc`, the letter of the state follows the name of the program, which is
+    /// in brackets.
     pub(crate) fn is_frozen(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
@@ -143,9 +143,8 @@ fn spawn(directory: &Path, arguments: &[String]) -> Child {
     on_lasting_thread(command)
 }
 
-/// Spawns the command on a thread that lives as long as this process. The kernel sends a parent
-/// death signal when the *thread* that started the child ends, and the threads of a test and of its
-/// runtime end early.
+/// Spawns the command on a thread that ends with this process. The kernel sends the parent death signal when the
+/// *thread* that spawned the child ends, and the threads of a test and of a runtime end before the process.
 fn on_lasting_thread(command: Command) -> Child {
     type Request = (Command, Sender<std::io::Result<Child>>);
     static SPAWNER: OnceLock<Mutex<Sender<Request>>> = OnceLock::new();

@@ -10,19 +10,18 @@ use super::lock_file;
 /// The first ephemeral port if the system does not report its own: the default of Linux.
 const FIRST_EPHEMERAL_PORT: u16 = 32768;
 
-/// The lowest port to reserve. Well-known services of a developer's machine use lower ports.
+/// The lowest port to reserve. Well-known services use lower ports.
 const LOWEST_PORT: u16 = 15000;
 
 /// A port without a listener, which no other test process of this machine can reserve until this
 /// process ends.
 ///
-/// The port is outside of the range of ephemeral ports, which the system assigns to the local ends
-/// of connections. An ephemeral port could be lost while its server is down: to the listener of
-/// another test, or to a client that dials the dead server and gets the same port as its local end,
-/// so that the client connects to itself.
+/// The port is not an ephemeral port, which the system may assign to the local end of a connection. While the server of
+/// an ephemeral port is down, the port could go to the listener of another test, or to a client that dials the dead
+/// server and then connects to itself.
 ///
-/// A process does not reserve a port twice. Clients of an earlier server continue to dial its
-/// address, and would register with the next server at that address.
+/// A process reserves no port twice. Clients of an earlier server continue to dial the address of that server, and
+/// would register with the next server at the same address.
 #[derive(Debug)]
 pub struct Port {
     number: u16,

@@ -33,6 +33,11 @@ pub(crate) fn server() -> PathBuf {
     find_server().unwrap_or_else(|| panic!("no Redis server to test against: {HOW_TO_GET_ONE}"))
 }
 
+/// Returns the path that `REDQUORUM_TEST_SERVER` names.
+///
+/// # Panics
+///
+/// If there is no file. The message has the advice.
 pub(crate) fn named(path: PathBuf) -> PathBuf {
     assert!(
         path.is_file(),

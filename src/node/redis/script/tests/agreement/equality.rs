@@ -57,7 +57,7 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
         if let Some(until) = state.writer_mark(&name, now) {
             contents.insert(names::writer_mark(&name), (vec![b"1".to_vec()], until.remaining(now)));
         }
-        for lease_id in OWNERS.map(lease_id) {
+        for lease_id in LEASE_IDS.map(lease_id) {
             if let Some(expires_at) = state.tombstone(&name, &lease_id, now) {
                 contents.insert(
                     names::tombstone(&name, &lease_id),

@@ -42,7 +42,7 @@ pub(super) struct Draft {
     pub(super) ttl: u64,
 }
 
-/// The ids of arrivals at a latch. The text of the third one could be mistaken for two ids in a
+/// The ids of arrivals at a latch. The text of the third id could be mistaken for two ids in a
 /// request.
 const ARRIVALS: [&str; 4] = ["a", "b", "1:a1:b", "\0"];
 
@@ -60,7 +60,7 @@ impl Topic {
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let of_waiter = |name, waiter| [Self::Wake(name, waiter), Self::Head(name, waiter)];
         let of = move |name| WAITERS.into_iter().flat_map(move |waiter| of_waiter(name, waiter));
-        let forced = OWNERS.into_iter().map(Self::ForceUnlocked);
+        let forced = LEASE_IDS.into_iter().map(Self::ForceUnlocked);
         RESOURCES
             .into_iter()
             .flat_map(move |name| of(name).chain([Self::Release(name), Self::Latch(name)]))
@@ -82,19 +82,18 @@ impl Topic {
 pub(super) enum TestStep {
     Call {
         guard: RestartGuard,
-        /// Whether the connection has registered in the server's present incarnation, or in an
-        /// earlier incarnation.
-        knows_incarnation: bool,
+        /// Whether the connection has registered in the present incarnation of the server, not in an earlier one.
+        has_present_incarnation: bool,
         drafts: Vec<Draft>,
     },
     LoseLock(&'static str),
-    /// The key of the readers is lost, and the key of the resource remains.
+    /// The loss of the key of the readers, while the key of the resource remains.
     LoseReaders(&'static str),
-    /// One reader expires, while other readers hold the resource.
+    /// The end of one reader, while other readers hold the resource.
     EndReader(&'static str, &'static str),
     LoseCounter(&'static str),
     LoseLeader(&'static str),
-    /// A counter is set, with a long ttl, or with a ttl that the next use extends.
+    /// A new value of a counter, with a long ttl, or else with a ttl that the next use extends.
     SetCounter(&'static str, Number, bool),
     SetMetadata {
         minimum_token: Number,
@@ -102,15 +101,15 @@ pub(super) enum TestStep {
     },
     LoseMetadata,
     LoseQuarantine,
-    /// The listener subscribes to a topic, or unsubscribes.
+    /// The beginning or the end of the listener's subscription to a topic.
     Listen(Topic, bool),
-    /// The user loses the permission to publish on any channel, or gets it back.
+    /// The loss of the user's permission to publish on any channel, or its return.
     Mute(bool),
-    /// The first wake of a waiter is moved far into the past.
+    /// A change of the last woken waiter's first wake to a time far in the past.
     WakeLongAgo(&'static str),
-    /// A queue entry expires.
+    /// The end of a queue entry.
     EndEntry(&'static str, &'static str),
-    /// The server begins another incarnation.
+    /// The beginning of another incarnation.
     Restart,
 }
 
@@ -146,7 +145,7 @@ fn kind() -> impl Strategy<Value = DraftKind> {
             .prop_map(|(waiter, arrival, enters, enqueue_only, index)| {
                 DraftKind::Enqueue { waiter, arrival, enters, enqueue_only, index }
             }),
-        2 => sample::select(&OWNERS[..]).prop_map(|writer| DraftKind::Downgrade { writer }),
+        2 => sample::select(&LEASE_IDS[..]).prop_map(|writer| DraftKind::Downgrade { writer }),
         2 => waiter().prop_map(|waiter| DraftKind::Withdraw { waiter }),
         1 => Just(DraftKind::ForceUnlock),
         1 => Just(DraftKind::Inspect),
@@ -194,7 +193,7 @@ fn draft() -> impl Strategy<Value = Draft> {
         3 => Just([true; 3]),
         2 => any::<[bool; 3]>(),
     ];
-    (kind(), resources, shared, sample::select(&OWNERS[..]), 1..4_u64)
+    (kind(), resources, shared, sample::select(&LEASE_IDS[..]), 1..4_u64)
         .prop_map(|(kind, resources, shared, lease_id, ttl)| Draft { kind, resources, shared, lease_id, ttl })
 }
 
@@ -211,9 +210,9 @@ pub(super) fn registration() -> Draft {
     Draft { kind, resources: vec!["a"], shared: [false; 3], lease_id: "u:1", ttl: 1 }
 }
 
-/// Returns a strategy for steps that build a long queue, which random steps rarely do. One client
-/// holds or shares a resource, all waiters enter its queue, and in some cases the client unlocks,
-/// so that the first waiter is woken, now or long ago.
+/// Returns a strategy for steps that build a long queue, which random steps rarely do. One client holds or shares a
+/// resource, and all waiters enter the queue. In some cases, the client unlocks, and the first waiter is woken, now or
+/// long ago.
 pub(super) fn full_queue() -> impl Strategy<Value = Vec<TestStep>> {
     (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(is_shared, leaves, is_long_ago)| {
         let mut steps = full_queue_steps(is_shared, leaves);
@@ -234,7 +233,7 @@ fn full_queue_steps(is_shared: bool, leaves: bool) -> Vec<TestStep> {
     drafts.extend(leaves.then_some(unlock));
     let call_with = move |kind| {
         let drafts = vec![draft(kind)];
-        TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts }
+        TestStep::Call { guard: RestartGuard::Off, has_present_incarnation: true, drafts }
     };
     drafts.into_iter().map(call_with).collect()
 }
@@ -250,7 +249,8 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
         lease_id,
         ttl,
     };
-    let call_with = |drafts| TestStep::Call { guard: RestartGuard::Off, knows_incarnation: true, drafts };
+    let call_with =
+        |drafts| TestStep::Call { guard: RestartGuard::Off, has_present_incarnation: true, drafts };
     let take = |ignores_queue, will_not_wait| DraftKind::Lock {
         hint: Number::Exactly(0),
         ignores_queue,
@@ -262,12 +262,13 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
         DraftKind::Enqueue { waiter, arrival, enters: true, enqueue_only: false, index: 0 }
     };
     let unlock = |tombstone| DraftKind::Unlock { notify: true, tombstone, has_waiters: false };
-    let lease_id = || sample::select(&OWNERS[..]);
+    let lease_id = || sample::select(&LEASE_IDS[..]);
     let losses = prop_oneof![
         4 => lease_id().prop_map(|lease_id| TestStep::EndReader("a", lease_id)),
         1 => Just(TestStep::LoseLock("a")),
         1 => Just(TestStep::LoseReaders("a")),
-        1 => (number(), any::<bool>()).prop_map(|(number, lives)| TestStep::SetCounter("a", number, lives)),
+        1 => (number(), any::<bool>())
+            .prop_map(|(number, has_long_ttl)| TestStep::SetCounter("a", number, has_long_ttl)),
     ];
     let operations = prop_oneof![
         4 => Just(lock()),
@@ -278,7 +279,7 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
             DraftKind::Renew { holds: 1, token, may_have_waiters }
         }),
         1 => number().prop_map(|token| DraftKind::WriteBack { token }),
-        1 => sample::select(&OWNERS[..]).prop_map(|writer| DraftKind::Downgrade { writer }),
+        1 => sample::select(&LEASE_IDS[..]).prop_map(|writer| DraftKind::Downgrade { writer }),
         1 => Just(DraftKind::ForceUnlock),
         1 => Just(DraftKind::Inspect),
     ];
@@ -286,7 +287,7 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
     let operations = vec((operations, lease_id(), prop::bool::weighted(0.7), 1..4_u64), 1..6);
     (shares, vec(losses, 0..3), operations).prop_map(move |(shares, losses, operations)| {
         // The first lock creates the counter.
-        let before = [lock(), unlock(Tombstone::Never)].map(|kind| (kind, OWNERS[0], false, 1));
+        let before = [lock(), unlock(Tombstone::Never)].map(|kind| (kind, LEASE_IDS[0], false, 1));
         let shares = shares.into_iter().map(|(lease_id, ttl)| (lock(), lease_id, true, ttl));
         let beginning = before.into_iter().chain(shares).map(draft).map(|draft| call_with(vec![draft]));
         let end = operations.into_iter().map(draft).map(|draft| call_with(vec![draft]));
@@ -310,8 +311,9 @@ fn administration() -> impl Strategy<Value = Draft> {
 }
 
 fn call(drafts: impl Strategy<Value = Vec<Draft>>) -> impl Strategy<Value = TestStep> {
-    (guard(), prop::bool::weighted(0.9), drafts)
-        .prop_map(|(guard, knows_incarnation, drafts)| TestStep::Call { guard, knows_incarnation, drafts })
+    (guard(), prop::bool::weighted(0.9), drafts).prop_map(|(guard, has_present_incarnation, drafts)| {
+        TestStep::Call { guard, has_present_incarnation, drafts }
+    })
 }
 
 pub(super) fn step() -> impl Strategy<Value = TestStep> {
@@ -321,11 +323,11 @@ pub(super) fn step() -> impl Strategy<Value = TestStep> {
         4 => call(administration().prop_map(|draft| vec![draft])),
         2 => name().prop_map(TestStep::LoseLock),
         1 => name().prop_map(TestStep::LoseReaders),
-        2 => (name(), sample::select(&OWNERS[..])).prop_map(|(name, lease_id)| TestStep::EndReader(name, lease_id)),
+        2 => (name(), sample::select(&LEASE_IDS[..])).prop_map(|(name, lease_id)| TestStep::EndReader(name, lease_id)),
         2 => name().prop_map(TestStep::LoseCounter),
         1 => name().prop_map(TestStep::LoseLeader),
         1 => (name(), number(), any::<bool>())
-            .prop_map(|(name, number, lives)| TestStep::SetCounter(name, number, lives)),
+            .prop_map(|(name, number, has_long_ttl)| TestStep::SetCounter(name, number, has_long_ttl)),
         1 => (number(), prop::bool::weighted(0.8))
             .prop_map(|(minimum_token, is_ours)| TestStep::SetMetadata { minimum_token, is_ours }),
         1 => Just(TestStep::LoseMetadata),
