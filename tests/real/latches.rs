@@ -73,3 +73,16 @@ async fn a_thousand_arrivals_with_long_ids_are_counted() {
     latch.arrive_as("the last").await.unwrap();
     assert!(other.latch("l", 1_024).wait_for(SOON).await.unwrap());
 }
+
+/// Each answer of a node lists the arrivals so far, so the nodes send the longest ids a half million times.
+#[tokio::test]
+async fn all_arrivals_succeed_if_one_client_arrives_a_thousand_times_at_once() {
+    let cluster = Cluster::start(3).await;
+    let quorum = client(&cluster).await;
+    let latch = quorum.latch("l", 1_024);
+    let ids = (0..1_024).map(|number| format!("{number:048}"));
+    let arrivals = join_all(ids.map(|id| latch.arrive_as(id))).await;
+    let errors: Vec<_> = arrivals.into_iter().filter_map(Result::err).collect();
+    assert!(errors.is_empty(), "{} arrivals failed, the first with: {}", errors.len(), errors[0]);
+    assert!(latch.wait_for(SOON).await.unwrap());
+}
