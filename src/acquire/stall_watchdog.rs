@@ -50,8 +50,8 @@ pub(super) struct StallWatchdog {
 
 /// A call that is registered with the watchdog, with a result of any type.
 trait WatchedCall: Send + Sync {
-    /// Counts a check, if the call is due: woken, and not polled since. Returns the number of checks that found the call
-    /// due since its last poll, this check included; `None` if the call is not due.
+    /// Counts a check, if the call is due: woken, and not polled since. Returns the number of checks that found the
+    /// call due since its last poll, this check included; `None` if the call is not due.
     fn count_due(&self) -> Option<u32>;
 
     fn resources(&self) -> &Resources;

@@ -178,8 +178,8 @@ impl Attempt {
         }
     }
 
-    /// Returns the nodes at which a key of this attempt may be, or may still arrive. The flag of each node shows whether
-    /// the node has answered the lock request.
+    /// Returns the nodes at which a key of this attempt may be, or may still arrive. The flag of each node shows
+    /// whether the node has answered the lock request.
     pub(crate) fn to_roll_back(&self) -> impl Iterator<Item = (usize, bool)> {
         self.lock.to_roll_back()
     }
@@ -341,10 +341,10 @@ impl Attempt {
         (may_ask && !deferring.is_empty()).then(|| self.ask_again(deferring, now))
     }
 
-    /// If the attempt has passed the wait queue, asks the refusing nodes again and again until the end of the hedge.
-    /// Otherwise the client would have to wait for another wake. Most likely, these nodes have keys of a lease whose
-    /// unlock is on its way, or keys of attempts that are rolling back. If a quorum still names one other lease after a
-    /// repeated request, the repetitions end.
+    /// Asks the refusing nodes again, with growing pauses until the end of the hedge, if the attempt has passed the
+    /// wait queue. Most likely, these nodes have keys of a lease whose unlock is on its way, or keys of attempts that
+    /// are rolling back. Without the repetition, the client would have to wait for another wake. If a quorum still
+    /// names one other lease after a repeated request, the repetition ends.
     fn ask_refusing(&mut self, now: Instant) -> Option<AttemptStep> {
         // If the first queue nodes gave no answer in time, the hedge starts at the request to the last queue node.
         let until = self.queue.hedge_at.max(self.hedge_end());
@@ -417,8 +417,8 @@ impl Attempt {
         is_refused && !self.plan.needs_quorum_to_refuse()
     }
 
-    /// Whether a node that was asked for the turn has refused, and no node has granted. In this case, no other node needs
-    /// to be asked.
+    /// Whether a node that was asked for the turn has refused, and no node has granted. In this case, no other node
+    /// needs to be asked.
     fn queue_node_refused(&self) -> bool {
         self.plan.queue_nodes().is_some()
             && self.lock.granted().is_empty()

@@ -83,10 +83,10 @@ impl Outage {
         self.deadline(wait) <= self.seen_at
     }
 
-    /// Returns the next step of a call that makes no attempt itself. At its deadline, the call requests one more attempt
-    /// unless an attempt has ended since, because nodes may have come back since an older attempt. The call with the
-    /// local turn makes that attempt with other settings. Therefore this call waits for the attempt for at most its own
-    /// node timeout, and then gives up.
+    /// Returns the next step of a call that makes no attempt itself. At its deadline, the call requests one more
+    /// attempt unless an attempt has ended since, because nodes may have come back since an older attempt. The call
+    /// with the local turn makes that attempt with other settings. Therefore this call waits for the attempt for at
+    /// most its own node timeout, and then gives up.
     pub(crate) fn step(&mut self, wait: &QuorumWait, now: Instant) -> OutageStep {
         let deadline = self.deadline(wait);
         if now < deadline && !self.ends(wait) {

@@ -25,8 +25,8 @@ pub(crate) use self::{
 
 /// A point in monotonic time, comparable only with instants of the same clock.
 ///
-/// On Linux, an instant of a [`BootClock`] counts the time since boot, including suspended time. Without suspended time,
-/// a lease would seem valid although the machine was suspended beyond the end of the lease. Therefore this type
+/// On Linux, an instant of a [`BootClock`] counts the time since boot, including suspended time. Without suspended
+/// time, a lease would seem valid although the machine was suspended beyond the end of the lease. Therefore this type
 /// replaces [`std::time::Instant`], which excludes suspended time there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Instant(Duration);

@@ -27,8 +27,8 @@ use crate::{
 ///
 /// # Invariants
 ///
-/// 1. As long as a timer is in the queue, a driver is set that will fire. If no driver can be set, the task of the sleep
-///    is woken at once, so that the task polls the sleep again.
+/// 1. As long as a timer is in the queue, a driver is set that will fire. If no driver can be set, the task of the
+///    sleep is woken at once, so that the task polls the sleep again.
 /// 2. Wakers run and are dropped after the mutex is released, because they may run code of other crates, such
 ///    as the drop of another sleep.
 #[derive(Debug)]

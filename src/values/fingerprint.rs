@@ -54,8 +54,8 @@ impl Fingerprint {
         Self::new(&format!("closed for {}", self.0.text))
     }
 
-    /// Returns the fingerprint of a node that is closed for a move from `from` to this configuration, and that a give-up
-    /// of the move may open again. `request` is new for every request that closes nodes.
+    /// Returns the fingerprint of a node that is closed for a move from `from` to this configuration, and that a
+    /// give-up of the move may open again. `request` is new for every request that closes nodes.
     pub(crate) fn closed_by(&self, from: &Self, request: &str) -> Self {
         Self::new(&format!("{}{request}", self.closed_prefix(from)))
     }

@@ -126,8 +126,8 @@ impl NodeReplies {
         quarantined + self.needed > self.replies.len()
     }
 
-    /// Returns the time until quarantines end and a quorum of nodes may vote; `None` if a quorum may vote now, or if the
-    /// quarantines with a known end do not complete a quorum.
+    /// Returns the time until quarantines end and a quorum of nodes may vote; `None` if a quorum may vote now, or if
+    /// the quarantines with a known end do not complete a quorum.
     pub(crate) fn quarantined_for(&self) -> Option<Duration> {
         let (mut voting, mut remaining_times) = (0, Vec::new());
         for reply in &*self.replies {
