@@ -324,8 +324,8 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Submits unlocks to all nodes at which a key of the attempt may be, or may still arrive. Only the first call has
-    /// an effect.
+    /// Unlocks at every node at which a key of the attempt may be, or may still arrive, without waiting for answers.
+    /// Only the first call has an effect.
     fn roll_back(&mut self) {
         if !std::mem::replace(&mut self.cleanup.needs_rollback, false) {
             return;

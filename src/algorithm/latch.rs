@@ -41,11 +41,11 @@ pub(crate) struct LatchView {
 /// The answer of one node to the request of a round.
 #[derive(Debug)]
 pub(crate) enum LatchAnswer {
-    /// The latch is open at the node.
+    /// An open latch.
     Open,
-    /// The latch is shut at the node, which has recorded the sent arrivals and these arrivals.
+    /// A shut latch, with all arrivals that the node has recorded.
     Arrived(Arrivals),
-    /// The node has recorded this different count.
+    /// A different count that the node has recorded.
     CountMismatch(u32),
     /// An abstention, an error, or no answer in time.
     NoVote,

@@ -156,8 +156,8 @@ impl NodeError {
         )
     }
 
-    /// Whether the node answers each retry with the same error, until its data or its settings are changed. After any
-    /// other error, a retry may succeed.
+    /// Whether the node answers each retry with the same error, unless the data or the settings of the server are
+    /// changed. After any other error, a retry may succeed.
     pub(crate) fn is_for_good(&self) -> bool {
         matches!(
             self,
