@@ -166,7 +166,8 @@ impl Latch {
     /// The only effect of the call is that nodes keep the latch for longer.
     pub async fn arrivals(&self) -> Result<u32, Error> {
         let arrivals = async {
-            let mut call = self.call(Arrivals::new(), false)?;
+            let changes = false;
+            let mut call = self.call(Arrivals::new(), changes)?;
             call.ask(|_| false).await?;
             if !call.view.is_recorded() {
                 return Err(call.no_quorum());
@@ -181,7 +182,8 @@ impl Latch {
     }
 
     async fn arrive_in_process(&self, id: Arc<[u8]>) -> Result<(), Error> {
-        let mut call = self.call(Arrivals::from([id]), true)?;
+        let changes = true;
+        let mut call = self.call(Arrivals::from([id]), changes)?;
         let arrived = async {
             loop {
                 call.ask(LatchView::is_recorded).await?;
@@ -218,7 +220,8 @@ impl Latch {
     /// result is true or an error.
     async fn until_open(&self, wait: Option<Duration>) -> Result<bool, Error> {
         let context = &*self.client.context;
-        let mut call = self.call(Arrivals::new(), true)?;
+        let changes = true;
+        let mut call = self.call(Arrivals::new(), changes)?;
         let start = context.now();
         tokio::select! {
             biased;
@@ -229,8 +232,8 @@ impl Latch {
         if call.is_without_quorum() { Err(call.no_quorum()) } else { Ok(false) }
     }
 
-    /// Checks the settings, and creates a call with these arrivals. If `changes` is true, a read-only client gets an
-    /// error.
+    /// Checks the settings, and creates a call with these arrivals. `changes` is true for an arrival or a wait. In this
+    /// case, a read-only client gets an error.
     fn call(&self, arrivals: Arrivals, changes: bool) -> Result<LatchCall<'_>, Error> {
         let context = &*self.client.context;
         context.ensure_open()?;

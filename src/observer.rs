@@ -1,5 +1,5 @@
-//! The observer, which receives the events of calls, attempts, leases, latches and connections, for metrics and the
-//! simulator.
+//! The observer, which receives the events of calls, attempts, leases and latches, for metrics and the simulator. The
+//! events of connections are in [`Monitor`].
 //!
 //! ```text
 //!   a lock call                                    a lease
@@ -88,7 +88,7 @@ impl Observer for NoObserver {}
 /// The mode of a lease on one or more resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// A lease with at least one exclusive resource.
+    /// A lease with at least one exclusive resource, except for a lease on a slot.
     Exclusive,
     /// A lease whose resources are all shared.
     Shared,
@@ -166,7 +166,7 @@ pub(crate) enum CallEnd {
     Reentered,
     /// A hold on a read lease that tasks of this client share.
     Joined,
-    /// A refusal of a call that does not wait: another lease holds a resource, or waiters are ahead.
+    /// A refusal of a call that does not wait: another client holds a resource, or waiters are ahead.
     Held,
     /// The deadline of a call, while other clients held a resource.
     TimedOut,

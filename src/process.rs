@@ -15,7 +15,7 @@ use futures::future::FutureExt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HomeProcess(u32);
 
-/// The result of work that was interrupted by a fork: this process is a copy of the process of the work.
+/// The result of work in a process that is a forked copy of the home process of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Forked;
 
@@ -36,9 +36,9 @@ impl HomeProcess {
 
 /// Work that belongs to one process.
 ///
-/// In a forked copy of that process, the work is not polled, and the future is ready with [`Forked`]. Work that has
-/// begun is not dropped there either. The drop would send rollbacks on connections of the original process, and wait
-/// for mutexes of threads that do not exist.
+/// In a forked copy of that process, the work is not polled, and the future is ready with [`Forked`]. There, work that
+/// has begun is not dropped. The drop would send rollbacks on connections of the original process, and could wait for
+/// mutexes of threads that do not exist.
 #[must_use = "a future does nothing unless it is polled"]
 #[derive(Debug)]
 pub(crate) struct InHomeProcess<F> {

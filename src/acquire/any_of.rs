@@ -1,4 +1,4 @@
-//! The lock of any one of several resources, for `semaphore/any_of_request.rs`.
+//! The lock of any one of several resources (the *candidates*), for `semaphore/any_of_request.rs`.
 
 use std::{future::pending, sync::Arc};
 
@@ -33,24 +33,26 @@ pub(crate) const QUEUES_JOINED: usize = 3;
 /// dropped first.
 const DRAWN_PER_QUEUE: usize = 3;
 
-/// The size of the random sample that the first vacancy query covers. A second query covers the remaining candidates.
+/// The size of the random sample that the first vacancy query covers. If there are more candidates, a second query
+/// covers the rest. The second query of a `try_lock` also repeats the sample.
 const SAMPLE_SIZE: usize = 64;
 
-/// The most vacant candidates that a waiting call attempts after one query or poll.
+/// The most vacant candidates that a waiting call attempts after its query or in one poll.
 const MAX_ATTEMPTS_WAITING: usize = 3;
 
 /// The most vacant candidates that a call of `try_lock` attempts after one query, and the most that an answer names.
 const MAX_ATTEMPTS_TRY_LOCK: usize = 8;
 
-/// The number of nodes that a waiting call queries for vacant candidates.
+/// The number of nodes to which a waiting call sends its first vacancy query.
 const NODES_QUERIED_WAITING: usize = 2;
 
 /// A checked request to lock any one of several candidates.
 ///
-/// Each candidate is a separate lock, with votes and a wait queue of its own. A call first attempts one candidate, and
-/// then the candidates that nodes report as vacant, without entering a queue. If no attempt succeeds, the call waits in
-/// the queues of a few random candidates. The call ends with the first candidate that it acquires, and leaves all
-/// queues. If there are more candidates than queues to join, the call can acquire the remaining candidates in two ways:
+/// Each candidate is a separate lock, with votes and a wait queue of its own. A call first attempts one candidate,
+/// unless other clients wait for that candidate. The call then attempts candidates that nodes report as vacant. None of
+/// these attempts enters a queue. If no attempt succeeds, the call waits in the queues of a few random candidates. The
+/// call ends with the first candidate that it acquires, and leaves all queues. If there are more candidates than queues
+/// to join, the call can acquire the remaining candidates in two ways:
 ///
 /// * One waiting client at a time is the [release watcher](Self::acquire_released) of all candidates.
 /// * Every waiting call [polls](Self::acquire_by_polls) all candidates, once in each longest poll interval. The polls
@@ -68,7 +70,7 @@ pub(crate) struct CheckedAnyOf {
     pub(crate) first: Option<usize>,
     /// The number of wait queues to join.
     pub(crate) queues: usize,
-    /// The last attempt at any candidate.
+    /// The outcome of the last attempt at any candidate.
     pub(crate) last_attempt: Arc<LastAttempt>,
 }
 
@@ -76,8 +78,9 @@ pub(crate) struct CheckedAnyOf {
 pub(crate) type AcquiredCandidate = (usize, Acquired);
 
 impl CheckedAnyOf {
-    /// Locks one candidate. Waits until this call or `release_watcher` acquires a candidate, or until the quorum
-    /// timeout passes without a quorum. Returns `None` if other clients hold all candidates at the deadline.
+    /// Locks one candidate. Waits until this call or `release_watcher` acquires a candidate, until the quorum timeout
+    /// passes without a quorum, or until the client is closed. Returns `None` if other clients have all candidates at
+    /// the deadline.
     ///
     /// # Cancel safety
     ///
@@ -100,16 +103,17 @@ impl CheckedAnyOf {
         }
     }
 
-    /// Attempts candidates without a wait. Returns `None` if none is acquired: other clients hold all candidates, or
-    /// are ahead.
+    /// Attempts candidates without a wait. Returns `None` if no candidate is acquired, because other clients hold the
+    /// candidates or wait for them.
     ///
     /// # Cancel safety
     ///
     /// As [`attempt_once`].
     pub(crate) async fn try_lock(&self) -> Result<Option<AcquiredCandidate>, Error> {
+        let will_wait = false;
         tokio::select! {
             biased;
-            acquired = self.try_vacant(false) => acquired,
+            acquired = self.try_vacant(will_wait) => acquired,
             () = self.context().closed() => Err(self.context().closed_error()),
         }
     }
@@ -128,7 +132,8 @@ impl CheckedAnyOf {
         let mut settings = self.settings;
         let mut waits_from = start;
         let mut earlier = EarlierResult::Held;
-        match self.try_vacant(true).await {
+        let will_wait = true;
+        match self.try_vacant(will_wait).await {
             Ok(Some(acquired)) => return Ok(acquired),
             Ok(None) => {}
             // The error is not final, because a later attempt may find a quorum within the remaining quorum timeout.
@@ -143,8 +148,8 @@ impl CheckedAnyOf {
             }
         }
         if self.is_large() {
-            // Fallback polls are rare from the start, because this call waits in several queues, and depends less on
-            // each single wake.
+            // The fallback polls of the queues are rare from the start, because this call waits in several queues, and
+            // depends less on each single wake.
             settings.pacing.first_poll = settings.pacing.longest_poll;
         }
         let waits: FuturesUnordered<_> = self
@@ -185,12 +190,13 @@ impl CheckedAnyOf {
     }
 
     /// Attempts the first candidate and queries a sample for vacant candidates, usually in parallel. Then attempts the
-    /// vacant candidates. If none is acquired, queries and attempts the remaining candidates in the same way.
+    /// vacant candidates. If no candidate is acquired, usually queries the candidates outside of the sample, and
+    /// attempts the vacant candidates in the same way.
     async fn try_vacant(&self, will_wait: bool) -> Result<Option<AcquiredCandidate>, Error> {
         let context = self.context();
         let sample = context.sample_indices(self.count, SAMPLE_SIZE);
         let Some(first) = self.first.or_else(|| sample.first().copied()) else { return Ok(None) };
-        // This call leaves the first candidate to its waiters, because there are other candidates to take.
+        // A waiting call leaves the first candidate to its waiters, because the call may acquire another candidate.
         let skips_first = will_wait && self.has_waiters(first).await?;
         // Every candidate except the first, or all candidates if the first was not attempted.
         let remaining = |indices: Vec<usize>| -> Vec<usize> {
@@ -231,7 +237,7 @@ impl CheckedAnyOf {
         self.attempt_vacant(&vacant, will_wait).await
     }
 
-    /// Attempts vacant candidates until one is acquired.
+    /// Attempts vacant candidates until a candidate is acquired.
     ///
     /// A waiting call attempts only one candidate of a large set, because most candidates that a single node reports as
     /// vacant are about to be taken by a waiter.
@@ -278,7 +284,7 @@ impl CheckedAnyOf {
         CheckedRequest::new([(self.resource_at)(index)].into(), settings)
     }
 
-    /// Returns the queue node of a candidate, `None` only without nodes.
+    /// Returns the queue node of a candidate; `None` only without nodes.
     fn queue_node(&self, index: usize) -> Option<usize> {
         self.context().queue_node_order(&(self.resource_at)(index)).first().copied()
     }
@@ -288,7 +294,7 @@ impl CheckedAnyOf {
     }
 }
 
-/// Returns the first acquired candidate. If all futures fail, returns the last error. Returns `None` without futures.
+/// Returns the first acquired candidate. If all futures fail, returns the last error. Without futures, returns `None`.
 async fn first_acquired(
     mut waits: FuturesUnordered<impl Future<Output = Result<Option<AcquiredCandidate>, Error>>>,
 ) -> Option<Result<AcquiredCandidate, Error>> {

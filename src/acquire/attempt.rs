@@ -14,8 +14,8 @@
 //!   drop of the future        ──────> submit unlocks, report the end
 //! ```
 //!
-//! There are three callers: the local waiter, which makes attempt after attempt; calls that make single attempts
-//! without a wait queue; and the downgrade of a write lease.
+//! There are three kinds of callers: the local waiter, which makes attempt after attempt; calls that make single
+//! attempts without a queue entry; and the downgrade of a write lease.
 
 use std::{sync::Arc, time::Duration};
 
@@ -45,9 +45,8 @@ use crate::{
 mod evidence;
 mod requests;
 
-/// Makes one attempt, with a new lease id. If the plan asks a node for the turn and the node defers the client, the
-/// client enters the wait queue of the node with `entries`. `hint` is larger than every counter in the answers to
-/// earlier attempts, or 0.
+/// Makes one attempt, with a new lease id. If the plan asks a node for the turn, and `entries` subscribe to wakes of
+/// that node, a deferral enters the wait queue there. [`AttemptRequests::hint`] describes `hint`.
 ///
 /// # Cancel safety
 ///
@@ -64,8 +63,8 @@ pub(super) async fn attempt(
     AttemptDriver::new(context, requests, plan, SplitPatience::Hedge, entries).drive().await
 }
 
-/// Makes the attempt that downgrades the lease of a writer. `until` is the end of the write lease. The attempt fails at
-/// `until`, because another client may hold the resource from then on.
+/// Makes the attempt that downgrades the lease of a writer. The attempt fails at `until`, the end of the write lease,
+/// because another client may hold the resource from then on.
 ///
 /// # Cancel safety
 ///
@@ -82,7 +81,8 @@ pub(crate) async fn attempt_to_downgrade(
 }
 
 /// Makes an attempt that enters no wait queue: for a `try_lock`, or for one candidate of several. If `is_only` is true,
-/// no other attempt follows. Therefore the attempt waits for a node timeout, not for a hedge, while votes are split.
+/// the call makes no other attempt for these resources. Therefore the attempt waits for a node timeout, not for a
+/// hedge, while votes are split.
 ///
 /// # Cancel safety
 ///
@@ -104,10 +104,10 @@ pub(crate) async fn attempt_once(
     AttemptDriver::new(context, requests, plan, patience, entries.as_mut()).drive().await
 }
 
-/// The kind of a request, which decides the meaning of the answer.
+/// The kind of a request. The meaning of the answer depends on the kind.
 #[derive(Clone, Copy, Debug)]
 enum RequestKind {
-    /// A lock of a newcomer.
+    /// A lock of a newcomer. Waiters and marks refuse this lock.
     Lock,
     /// A lock that ignores wait queues and yield marks.
     LockPastQueue,
@@ -222,7 +222,8 @@ impl<'a> AttemptDriver<'a> {
         if self.queue_node.node.is_some_and(|queue_node| self.evidence.was_asked(queue_node)) {
             self.queue_node.bypassed_by(self.context, node, now);
         }
-        let lock = self.requests.lock(true);
+        let ignores_queue = true;
+        let lock = self.requests.lock(ignores_queue);
         let (operation, kind) = match &mut self.entries {
             Some(entries) => (entries.enqueue(node, lock), RequestKind::Enqueue),
             None => (Operation::Lock(lock), RequestKind::LockPastQueue),
@@ -239,8 +240,8 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Records the response time of a node, if the resource is a slot of a semaphore. A client that waits for any one
-    /// of several resources avoids the wait queues of slow nodes.
+    /// Records the response time of a node, if the resource is a slot of a semaphore and the answer is no error. A
+    /// client that waits for any one of several resources avoids the wait queues of slow nodes.
     fn record_response_time(&self, node: usize, sent_at: Instant, answer: &Answer) {
         if is_slot(&self.requests.checked.resource) && !matches!(answer, Answer::Error(_)) {
             let took = self.context.now().saturating_duration_since(sent_at);
@@ -261,10 +262,10 @@ impl<'a> AttemptDriver<'a> {
             self.queue_node.on_answer(self.context, &checked.resources, node, has_waiters);
         }
         match kind {
-            RequestKind::Lock | RequestKind::LockPastQueue => self.on_lock(node, &answer, false),
+            RequestKind::Lock | RequestKind::LockPastQueue => self.on_lock(node, kind, &answer),
             RequestKind::Enqueue => {
                 self.on_enqueue(node, &answer);
-                self.on_lock(node, &answer, true);
+                self.on_lock(node, kind, &answer);
             }
             RequestKind::WriteBack => self.attempt.on_write_back(node, answer == Answer::WrittenBack),
         }
@@ -285,7 +286,7 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    fn on_lock(&mut self, node: usize, answer: &Answer, asks_turn: bool) {
+    fn on_lock(&mut self, node: usize, kind: RequestKind, answer: &Answer) {
         if let Some(holder) = holder_in(answer) {
             self.evidence.refused(holder);
             if holder.resource != self.queue_node.index {
@@ -297,7 +298,7 @@ impl<'a> AttemptDriver<'a> {
                 self.evidence.granted(*vote);
                 LockVote::Granted(*vote)
             }
-            Answer::Queued(queued) if !asks_turn => {
+            Answer::Queued(queued) if !matches!(kind, RequestKind::Enqueue) => {
                 self.on_deferral(node, queued);
                 LockVote::Deferred
             }
@@ -311,8 +312,8 @@ impl<'a> AttemptDriver<'a> {
         self.attempt.on_holder(self.evidence.is_held(self.context.settings.electorate));
     }
 
-    /// Handles the deferral of a newcomer. A deferral by the queue node shows whether there are waiters: a rank of 0
-    /// means that only a yield mark or a writer mark has caused the deferral.
+    /// Handles the deferral of a newcomer. A deferral by the queue node shows whether there are waiters. If the rank is
+    /// 0, only a yield mark or a writer mark has caused the deferral.
     fn on_deferral(&mut self, node: usize, queued: &Queued) {
         self.evidence.deferred(queued.resource);
         if queued.resource != self.queue_node.index {
@@ -323,8 +324,8 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Unlocks at every node at which a key of the attempt may be, or may still arrive. Only the first call has an
-    /// effect.
+    /// Unlocks at every node at which a key of the attempt may be, or may still arrive, without waiting for answers.
+    /// Only the first call has an effect.
     fn roll_back(&mut self) {
         if !std::mem::replace(&mut self.cleanup.needs_rollback, false) {
             return;
@@ -349,8 +350,8 @@ impl<'a> AttemptDriver<'a> {
         }
         let AttemptRequests { checked, lease_id, .. } = &self.requests;
         tracing::debug!(resource = %checked.resource, id = %lease_id, ?nodes, "rollback");
-        // The report is last, because the observer may call code of the program, such as a metrics recorder. If that
-        // code panics, the unlocks are already submitted.
+        // The report is last, because the observer may call code of the program, such as a metrics recorder. Even if
+        // that code panics, the unlocks are submitted.
         self.context.observer.attempt_lost(self.number);
     }
 
@@ -359,7 +360,8 @@ impl<'a> AttemptDriver<'a> {
         self.close_replies();
         let AttemptRequests { checked, lease_id, .. } = &self.requests;
         tracing::debug!(resource = %checked.resource, id = %lease_id, %token, "acquired");
-        // The rollback is disarmed after the reports, so that a panic of the observer rolls the attempt back.
+        // After this statement, the drop of the driver rolls nothing back. The statement follows the reports, so that
+        // a panic of the observer still rolls the attempt back.
         self.cleanup.needs_rollback = false;
         let settings = &checked.settings;
         let time = LeaseTime::granted(
@@ -438,8 +440,8 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Records a timeout of each node that has not answered by its deadline. Nodes with time left to answer stay
-    /// pending.
+    /// Records and reports a timeout of each node that has not answered its lock request in time. Nodes with time left
+    /// to answer stay pending.
     fn close_replies(&mut self) {
         for node in self.evidence.time_out(self.attempt.pending()).iter() {
             self.context.observer.answered(node, OperationKind::Lock, &Answer::Error(NodeError::TimedOut));
@@ -470,7 +472,7 @@ fn holder_in(answer: &Answer) -> Option<&Holder> {
     }
 }
 
-/// Whether a node may execute the lock request after the unlock, because the node has not answered the lock request. In
+/// Whether a node may execute the lock request after an unlock, because the node has not answered the lock request. In
 /// this case, the unlock leaves a tombstone.
 fn may_land_yet(has_answered: bool) -> bool {
     mutation::altered(Mutation::NoTombstoneForLock, !has_answered, |_| false)

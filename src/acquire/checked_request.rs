@@ -1,4 +1,4 @@
-//! A checked lock request, which every attempt and every wait of a call receives.
+//! A checked lock request: the argument of every attempt and every wait of a call.
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,7 +24,8 @@ pub(crate) struct CheckedRequest {
     pub(super) earlier: EarlierResult,
 }
 
-/// The result of an earlier attempt of a call, before the call begins to wait.
+/// The result of the attempts of a call before the call begins to wait. Only a lock of any one of several resources
+/// makes attempts before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EarlierResult {
     /// No earlier attempt.
@@ -47,12 +48,12 @@ impl CheckedRequest {
         Self { earlier, ..self }
     }
 
-    /// Returns the resource of this index.
+    /// Returns the resource at this index; the first resource if there is none.
     pub(super) fn resource_at(&self, index: usize) -> &Resource {
         self.resources.get(index).unwrap_or(&self.resource)
     }
 
-    /// Returns the queue node order of a resource.
+    /// Returns the queue node order of a resource, as of its first use by this request.
     pub(super) fn queue_nodes(&self, context: &ClientContext, index: usize) -> &[usize] {
         let order = self.queue_nodes.get(index).or_else(|| self.queue_nodes.first());
         order.map_or(&[], |order| order.get_or_init(|| context.queue_node_order(self.resource_at(index))))

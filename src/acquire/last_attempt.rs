@@ -1,4 +1,4 @@
-//! The outcome of the last attempt of a waiting call, from which the call decides its result at the deadline.
+//! The outcome of the last attempt of a waiting call. At the deadline, the outcome decides the result of the call.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,7 +21,7 @@ pub(crate) struct LastAttempt {
 
 #[derive(Clone, Debug, Default)]
 enum LastOutcome {
-    /// No attempt so far, because other calls of this client are ahead.
+    /// No attempt so far, usually because other calls of this client are ahead.
     #[default]
     None,
     /// A first attempt without an outcome so far.
@@ -53,11 +53,12 @@ impl LastAttempt {
         };
     }
 
-    /// Decides the outcome of a call at its deadline: `Ok` if other clients had the resource.
+    /// Decides the outcome of a call at its deadline: `Ok` if other clients or other calls had the resource.
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] if no quorum answered to the last attempt of the call, or of a call ahead.
+    /// [`Error::NoQuorum`] if the last attempt of the call, or of one of its queues, had no quorum. The error is the
+    /// same if the first attempt of the call has not ended.
     pub(crate) fn at_deadline(&self, context: &ClientContext, resource: &Resource) -> Result<(), Error> {
         let has_asked = match lock(&self.outcome).clone() {
             LastOutcome::None => false,

@@ -4,7 +4,7 @@
 //! The local waiter connects the notices of the nodes, the pure [`WaiterSchedule`] and the attempts:
 //!
 //! ```text
-//!   no known waiters ─────────────────────────────────────────┐
+//!   first attempt, no known waiters ──────────────────────────┐
 //!                                                             ▼
 //!   notice, time, request of another call ──> schedule ──> attempt ──> acquired: the call leaves
 //!                                                ▲            │
@@ -34,7 +34,7 @@ use crate::{
     values::{LeaseId, NodeReply, Refusal},
 };
 
-/// The part of a node timeout (1/64) for which a waiter waits for a new subscription to become active.
+/// The divisor of the node timeout in the longest wait for new subscriptions to become active.
 pub(super) const LISTENING_SHARE: u32 = 64;
 
 /// The time without a quorum after which a warning with the replies of the nodes is logged.
@@ -43,11 +43,13 @@ const WARN_AFTER: Duration = Duration::from_secs(1);
 /// The state of a client that waits for some resources. Only the task with the local turn has access.
 #[derive(Debug, Default)]
 pub(super) struct LocalWaiter {
-    /// `None` until an attempt fails, or the cache shows that other clients wait.
+    /// `None` until an attempt fails, an earlier attempt of the call has shown that the resource is held, or the cache
+    /// shows that clients wait.
     state: Option<WaiterState>,
-    /// The largest counter in any answer so far, plus one.
+    /// The largest hint of the failed attempts so far.
     hint: u64,
-    /// The end of the quarantines that left the last attempt without a quorum, as the nodes have reported it.
+    /// The end of the quarantines that left the last attempt without a quorum, as reported by the nodes, plus the
+    /// shortest delay between attempts.
     quarantined_until: Option<Instant>,
     /// Whether an attempt is in flight. If this is set when the next task begins, the previous task was dropped during
     /// its attempt.
@@ -63,9 +65,10 @@ struct WaiterState {
 }
 
 impl LocalWaiter {
-    /// Waits for the time of the next attempt, and returns the plan of that attempt. If quarantines left the last
-    /// attempt without a quorum, an attempt is also due at the end of these quarantines. During an outage, an attempt
-    /// is also due at `quorum_deadline`, the end of this call's quorum timeout, and as soon as a call behind wants one.
+    /// Waits for the time of the next attempt, and returns the plan of that attempt. The first attempt is due at once
+    /// if no waiters are known. If quarantines left the last attempt without a quorum, an attempt is also due at the
+    /// end of these quarantines. During an outage, an attempt is also due at `quorum_deadline`, the end of this call's
+    /// quorum timeout, and as soon as a call without the local turn needs the result of an attempt.
     pub(super) async fn until_next_attempt(
         &mut self,
         context: &ClientContext,
@@ -149,8 +152,8 @@ impl LocalWaiter {
         }
         let index = failed.refused.map_or(0, |refused| refused.index);
         match &mut self.state {
-            // If a group is refused for another resource than before, the waiter moves to the queue of that resource.
-            // With entries in both queues, the waiter would block the resource that is free now.
+            // If a group is certainly refused for another resource than before, the waiter moves to the queue of that
+            // resource. With entries in both queues, the waiter would block the resource that is free now.
             Some(state) if is_elsewhere(state, failed.refused) => {
                 let mut other = WaiterState::begin(context, checked, index, notifier);
                 other.entries.take_arrival_of(&state.entries);
@@ -186,13 +189,13 @@ impl LocalWaiter {
         schedule.holder_checked(&votes, &readers, now.saturating_duration_since(start), now);
     }
 
-    /// Handles an acquired lease. The next task waits until that lease ends.
+    /// Handles an acquired lease. The next task attempts at once, and enters the end of the wait queue.
     pub(super) fn acquired(&mut self, context: &ClientContext, queue: &LocalQueue) {
         self.quarantined_until = None;
         queue.outage.quorum_answered();
         if let Some(WaiterState { schedule, entries, .. }) = &mut self.state {
             entries.acquired(context);
-            // A wake until now may have led to this attempt, so it must not lead to the next attempt.
+            // A wake until now may have led to this attempt. Therefore the wake must not lead to the next attempt.
             queue.notifier.take();
             schedule.acquired(context.now());
         }
@@ -272,12 +275,12 @@ impl WaiterState {
     }
 }
 
-/// Whether a waiter was certainly refused for another resource than the resource of the queue entry.
+/// Whether a waiter was certainly refused for another resource than the resource of its queue entry.
 fn is_elsewhere(state: &WaiterState, refused: Option<RefusedResource>) -> bool {
     refused.is_some_and(|refused| refused.is_sure && refused.index != state.entries.index())
 }
 
-/// Converts the answer to an inspection to the reply that a lock would have got.
+/// Converts the answer to an inspection to the reply that a refused lock would have got from the same node.
 fn vote_of(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Inspected(InspectAnswer { held: Some(held), .. }) => NodeReply::Refused(Refusal::Held {

@@ -1,4 +1,5 @@
-//! The notices of the nodes to a waiter. The local waiter takes the notices, and its queue entries subscribe to them.
+//! The notices of the nodes to a waiter. The queue entries of the waiter subscribe to the notices, and the local waiter
+//! takes the notices.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +11,7 @@ use crate::{
     node::{Listener, Notice},
 };
 
-/// Wakes the waiter's task when a notice arrives, and keeps the notices until the task takes them.
+/// The notices that the waiter's task has not taken yet, and the signal that wakes the task.
 #[derive(Debug, Default)]
 pub(super) struct Notifier {
     notices: Mutex<Notices>,
@@ -28,7 +29,7 @@ pub(super) struct Notices {
     pub(super) heads: NodeSet,
     /// Nodes at which the resource was unlocked.
     pub(super) releases: NodeSet,
-    /// Nodes with a broken connection. No wake of these nodes can arrive.
+    /// Nodes to which the connection broke. A wake of these nodes may have been lost.
     pub(super) interrupted: NodeSet,
 }
 

@@ -49,8 +49,8 @@ impl FailedAttempt {
         }
     }
 
-    /// Returns the error for the lack of a quorum, or for votes that came too late. `resource` names the goal of the
-    /// call.
+    /// Returns the error for the lack of a quorum; for an expired attempt, the error for votes that came too late.
+    /// `resource` names the goal of the call.
     pub(crate) fn to_no_quorum(&self, resource: &Resource) -> NoQuorum {
         let (goal, replies) = (Goal::Lock(resource.clone()), self.replies.clone());
         match self.reason {

@@ -1,4 +1,5 @@
-//! The queue entries of a waiter, and its subscriptions. The local waiter owns them; attempts enter the queues.
+//! The queue entries of a waiter, and its subscriptions. The local waiter owns both, and its attempts enter the queues.
+//! A single attempt has entries without subscriptions, so that the attempt asks for the turn but enters no queue.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -41,13 +42,13 @@ struct WaiterQueue {
     entry_ttl: Duration,
 }
 
-/// The waiter, as the queue nodes identify and order it.
+/// The identity and the order of the waiter in the wait queues.
 ///
 /// # Invariants
 ///
-/// 1. A node that may have an entry with this `id` is in `entered`.
-/// 2. `arrival` is the arrival of the first deferral with an entry, so that every node gives the waiter the same place;
-///    0 before that deferral.
+/// 1. Every node that may have an entry with this `id` is in `entered`.
+/// 2. `arrival` is 0 before the first deferral with an entry, and then the arrival in that deferral. Therefore every
+///    node gives the waiter the same place.
 struct QueuedWaiter {
     id: LeaseId,
     arrival: u64,
@@ -61,9 +62,9 @@ struct QueuedWaiter {
 /// 1. The subscriptions to releases exist only while the waiter is one of the first two.
 struct WaiterSubscriptions {
     notifier: Arc<Notifier>,
-    /// The subscriptions by node: to the wake, and to the notice that the waiter is one of the first two.
+    /// The subscriptions to the wake and to the head notice, by node.
     wakes: BTreeMap<usize, Vec<Subscription>>,
-    /// The subscriptions to releases, at the queue node and at the next node of the queue node order.
+    /// The subscriptions to releases, at the queue node and at one other node.
     releases: Vec<Subscription>,
 }
 
@@ -106,11 +107,12 @@ impl QueueEntries {
     }
 
     /// Takes over the arrival of the same waiter in a former queue.
-    pub(super) fn take_arrival_of(&mut self, other: &Self) {
-        self.waiter.arrival = other.waiter.arrival;
+    pub(super) fn take_arrival_of(&mut self, former: &Self) {
+        self.waiter.arrival = former.waiter.arrival;
     }
 
-    /// Returns the operation that asks a node for the turn.
+    /// Returns the operation that asks a node for the turn. If the waiter subscribes to the wake at the node, a
+    /// deferral enters the queue there.
     pub(super) fn enqueue(&mut self, node: usize, lock: Lock) -> Operation {
         let enters = self.subscriptions.wakes.contains_key(&node);
         if enters {
@@ -126,7 +128,7 @@ impl QueueEntries {
         })
     }
 
-    /// Handles a grant at the turn of the waiter. The node has deleted the entry.
+    /// Handles a grant at the turn of the waiter. The node has deleted the entry of the waiter.
     pub(super) fn granted(&mut self, node: usize) {
         self.waiter.entered.remove(node);
     }
@@ -139,7 +141,7 @@ impl QueueEntries {
         queued.arrival > 0
     }
 
-    /// Handles an acquired lock: ends the wait, and withdraws the entries that remain at other nodes.
+    /// Handles an acquired lock: withdraws the entries that remain at nodes, and ends the subscriptions to releases.
     pub(super) fn acquired(&mut self, context: &ClientContext) {
         self.subscriptions.releases.clear();
         if self.withdraw() {
@@ -163,8 +165,8 @@ impl QueueEntries {
         self.subscriptions.wakes.insert(node, subscriptions);
     }
 
-    /// Subscribes to releases at the queue node, and at the next node of the queue node order in case the queue node is
-    /// silent.
+    /// Subscribes to releases at the queue node, and at the first other node of the queue node order in case the queue
+    /// node is silent. Does nothing if the waiter has these subscriptions.
     pub(super) fn listen_for_releases(&mut self, queue_node: usize, order: &[usize]) {
         if self.subscriptions.releases.is_empty() {
             let next = order.iter().copied().find(|node| *node != queue_node);
@@ -175,7 +177,7 @@ impl QueueEntries {
         }
     }
 
-    /// Ends the subscriptions to releases, when the waiter is not one of the first two.
+    /// Ends the subscriptions to releases, because the waiter is not one of the first two.
     pub(super) fn ignore_releases(&mut self) {
         self.subscriptions.releases.clear();
     }

@@ -1,4 +1,5 @@
-//! The outage that the calls in one local queue share, by which each call gives up at its own quorum timeout.
+//! The result of the last attempt, which the calls in one local queue share. By this result, each call gives up at its
+//! own quorum timeout.
 
 use std::{
     sync::{Arc, Mutex},
@@ -95,23 +96,24 @@ impl SharedOutage {
         lock(&self.last).outage().map(|outage| outage.deadline(wait))
     }
 
-    /// Whether the last attempt ends a call: no quorum answered until the end of its quorum timeout.
+    /// Whether the last attempt ends a call, because no quorum answered until the end of the quorum timeout of the
+    /// call.
     pub(super) fn ends(&self, wait: &QuorumWait) -> bool {
         lock(&self.last).outage().is_some_and(|outage| outage.ends(wait))
     }
 
-    /// Whether another call needs the result of an attempt now.
+    /// Whether a call without the local turn needs the result of an attempt now.
     pub(super) fn is_attempt_wanted(&self) -> bool {
         lock(&self.last).outage().is_some_and(Outage::is_attempt_wanted)
     }
 
-    /// Waits until another call may need the result of an attempt.
+    /// Waits until a call without the local turn may need the result of an attempt.
     pub(super) async fn attempt_wanted(&self) {
         self.attempt_wanted.notified().await;
     }
 
-    /// Waits until an outage lasts longer than the quorum timeout of a call without the local turn. Returns the last
-    /// attempt of the outage.
+    /// Waits until an outage outlasts the quorum timeout of a call without the local turn. Returns the last attempt of
+    /// the outage.
     ///
     /// # Cancel safety
     ///
@@ -137,12 +139,15 @@ impl SharedOutage {
         }
     }
 
-    /// Decides the outcome of a call at the deadline of the call. The call has made no attempt (`has_asked` is false),
-    /// or the last attempt of the call had a quorum. `Ok` means that another call or client has the resource.
+    /// Decides the outcome of a call at the deadline of the call. If `has_asked` is false, the call has made no
+    /// attempt. Otherwise, the last attempt of the call had a quorum. `Ok` means that another call or client has the
+    /// resource.
     ///
     /// # Errors
     ///
-    /// [`Error::NoQuorum`] with the replies to the last attempt of the queue.
+    /// * During an outage, [`Error::NoQuorum`] with the replies to the last attempt of the queue.
+    /// * If neither this call nor the first attempt of the queue has an outcome, [`Error::NoQuorum`] with pending
+    ///   replies.
     pub(crate) fn at_deadline(
         &self,
         context: &ClientContext,
@@ -159,7 +164,8 @@ impl SharedOutage {
         }
     }
 
-    /// Continues the outage of an earlier queue, unless this queue has an outage of its own.
+    /// Takes over the result of an earlier queue. An outage replaces any result of this queue except another outage.
+    /// Every other result is taken over only if this queue has had no attempt.
     fn continue_from(&self, earlier: &Self) {
         let earlier = lock(&earlier.last).clone();
         let mut last = lock(&self.last);
@@ -208,8 +214,8 @@ impl OwnerOutage {
         lock(&self.current).attempt_begins();
     }
 
-    /// Handles the end of an attempt without a queue that acquired the lock or was refused. An attempt without a quorum
-    /// is not recorded here.
+    /// Handles the end of an attempt without a queue, if the attempt acquired the lock or was refused. The caller does
+    /// not pass an attempt without a quorum.
     pub(crate) fn attempt_ends(&self) {
         lock(&self.current).quorum_answered();
     }

@@ -1,5 +1,5 @@
 //! The stall watchdog, which rolls back a call if its future is not polled. Lock calls run their work by
-//! [`watch_call`].
+//! [`watch_call`], and downgrades by [`watch_once`].
 //!
 //! ```text
 //!                   wake                    check                  overdue
@@ -43,15 +43,15 @@ use crate::{
 pub(super) struct StallWatchdog {
     calls: Mutex<BTreeMap<u64, Arc<dyn WatchedCall>>>,
     next_number: AtomicU64,
-    /// Whether a call was woken, so that the task of the watchdog is about to check the calls.
+    /// Whether the task of the watchdog will check the calls, because a call was woken.
     is_armed: AtomicBool,
     armed: Notify,
 }
 
 /// A call that is registered with the watchdog, with a result of any type.
 trait WatchedCall: Send + Sync {
-    /// Counts a check, if the call is due: woken, and not polled since. Returns the number of these checks since the
-    /// last poll, this check included; `None` if the call is not due.
+    /// Counts a check, if the call is due: woken, and not polled since. Returns the number of checks that found the
+    /// call due since its last poll, this check included; `None` if the call is not due.
     fn count_due(&self) -> Option<u32>;
 
     fn resources(&self) -> &Resources;
@@ -62,22 +62,23 @@ trait WatchedCall: Send + Sync {
     fn roll_back(&self, due: u32);
 }
 
-/// The state of a running call. The caller takes the work out of the mutex when the work is done, and the watchdog
-/// takes the work out to roll the work back. Therefore only one of the two happens.
+/// The state of a running call. The caller takes the work out of the mutex when the work is done or the call is
+/// dropped. The watchdog takes the work out to roll the work back. Therefore no work is both done and rolled back.
 struct CallState<T> {
     waiters: Arc<Waiters>,
     resources: Resources,
-    /// Whether the call starts again if it was rolled back.
+    /// Whether the call starts its work again after a rollback.
     can_restart: bool,
     /// The work, until the call is done or rolled back.
     work: Mutex<Option<BoxFuture<'static, T>>>,
     caller: AtomicWaker,
-    /// Zero if the call was polled since its last wake. Otherwise one, plus one for each check that found the call due.
+    /// Zero if no wake has followed the last poll of the call. Otherwise one, plus one for each check that found the
+    /// call due.
     due: AtomicU32,
 }
 
-/// Runs the work of a call on these resources. If the watchdog rolled the call back, because this future was not
-/// polled, the work starts again.
+/// Runs the work of a call on these resources. If the watchdog rolls the work back, because this future is not polled,
+/// the next poll starts the work again.
 ///
 /// # Cancel safety
 ///
@@ -94,8 +95,8 @@ pub(crate) async fn watch_call<T: Send + 'static>(
     }
 }
 
-/// Runs the work of a call on these resources. Returns `None` if the watchdog rolled the call back, because this future
-/// was not polled for an attempt timeout.
+/// Runs the work of a call on these resources. Returns `None` if the watchdog rolled the work back, because this future
+/// was not polled for an attempt timeout after a wake.
 ///
 /// # Cancel safety
 ///
@@ -211,10 +212,11 @@ impl<T: Send + 'static> CallState<T> {
         Poll::Ready(Some(done))
     }
 
+    /// Drops the work of a call that was dropped before its work was done.
     fn end(&self) {
-        let left = lock(&self.work).take();
+        let unfinished = lock(&self.work).take();
         // The work is dropped outside of the mutex, because the drop rolls the attempt back.
-        drop(left);
+        drop(unfinished);
     }
 }
 
@@ -224,7 +226,7 @@ impl<T: Send + 'static> Wake for CallState<T> {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let _was = self.due.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst);
+        let _due_before = self.due.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst);
         self.caller.wake();
         self.waiters.watchdog.arm();
     }
@@ -249,11 +251,11 @@ impl<T: Send + 'static> WatchedCall for CallState<T> {
         if self.due.load(Ordering::SeqCst) <= due {
             return;
         }
-        let left = work.take();
+        let stalled = work.take();
         drop(work);
         let resource = self.resources.first().map(tracing::field::display);
         tracing::warn!(resource, "lock future not polled: attempt rolled back");
-        drop(left);
+        drop(stalled);
     }
 }
 

@@ -1,4 +1,5 @@
-//! The local queues of one client, by resources, and the calls in flight that the stall watchdog checks.
+//! The local queues of one client, and the calls that the stall watchdog checks. A waiting call enters the local queue
+//! of its resources by [`Waiters::enter`].
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -17,15 +18,16 @@ use crate::{
 
 /// The waiting tasks of one client, by resources.
 ///
-/// One task at a time has the [`LocalWaiter`] and makes attempts. The other tasks queue behind that task in FIFO order.
-/// A task passes the local turn to the next task, but never a lease, because each lease needs a token of its own.
+/// In each local queue, one task at a time has the [`LocalWaiter`] and makes attempts. The other tasks of that queue
+/// follow in the order of their calls. A task passes the local turn to the next task, but never a lease, because each
+/// lease needs a token of its own.
 #[derive(Debug)]
 pub(crate) struct Waiters {
     pub(super) context: Arc<ClientContext>,
     /// The calls in flight, including calls that do not wait.
     pub(super) watchdog: StallWatchdog,
-    /// Each local queue, with the number of places in the queue. Never iterated, since the order of a `HashMap` is
-    /// random.
+    /// The local queues by resources, each with the number of its places. Never iterated, since the order of a
+    /// `HashMap` is random.
     queues: Mutex<HashMap<Resources, (usize, Arc<LocalQueue>)>>,
 }
 
@@ -38,7 +40,7 @@ pub(crate) struct LocalQueue {
     pub(super) outage: Arc<SharedOutage>,
 }
 
-/// A place in a local queue. Drop the place to leave the queue.
+/// A place in a local queue. The drop of the place leaves the queue.
 #[derive(Debug)]
 pub(crate) struct LocalPlace<'a> {
     waiters: &'a Waiters,
@@ -63,7 +65,7 @@ impl Waiters {
 }
 
 impl LocalPlace<'_> {
-    /// Returns the outage that the calls in this queue share.
+    /// Returns the result of the last attempt, which the calls in this queue share.
     pub(crate) fn outage(&self) -> &Arc<SharedOutage> {
         &self.queue.outage
     }
@@ -74,9 +76,10 @@ impl Drop for LocalPlace<'_> {
         let mut queues = lock(&self.waiters.queues);
         let Entry::Occupied(mut entry) = queues.entry(self.resources.clone()) else { return };
         entry.get_mut().0 -= 1;
-        let left = if entry.get().0 == 0 { Some(entry.remove()) } else { None };
+        let removed = if entry.get().0 == 0 { Some(entry.remove()) } else { None };
+        // The drop of the last reference to the queue withdraws queue entries and ends subscriptions. Therefore the
+        // mutex is released first. The field `queue` of the last place is dropped after this function.
         drop(queues);
-        // The drop of a queue withdraws queue entries and ends subscriptions, so the drop is outside of the mutex.
-        drop(left);
+        drop(removed);
     }
 }

@@ -1,6 +1,7 @@
 //! The wait of a call: behind the other calls of this client, and then for a resource that other clients hold.
 //!
-//! Single locks, groups, and each queue that a lock of any one of several resources joins wait by [`lock_waiting`].
+//! A lock of one resource and a lock of a group wait by one call of [`lock_waiting`]. A lock of any one of several
+//! resources waits by one call for each queue that it joins.
 
 use crate::{
     acquire::{
@@ -16,8 +17,8 @@ use crate::{
     lease::active_lease::Acquired,
 };
 
-/// Locks for a call that began at `start`. Waits until the resource is acquired, or the quorum timeout passes without a
-/// quorum. Returns `None` if other clients hold the resource at the deadline.
+/// Locks for a call that began at `start`. Waits until the resources are acquired, the quorum timeout passes without a
+/// quorum, or the client is closed. Returns `None` if other clients or other calls have the resources at the deadline.
 ///
 /// # Cancel safety
 ///
@@ -77,9 +78,9 @@ async fn acquire_in_turn(
     }
 }
 
-/// Waits for the local turn of a call (`turn`), while other calls of this client are ahead. The calls ahead may have
-/// longer quorum timeouts. Therefore the wait also ends when an outage outlasts the quorum timeout of this call
-/// (`outlasts`). The error then has the replies to the last attempt of the calls ahead.
+/// Waits for the turn of a call (`turn`), while other calls of this client or of the same owner are ahead. The calls
+/// ahead may have longer quorum timeouts. Therefore the wait also ends when an outage outlasts the quorum timeout of
+/// this call (`outlasts`). In this case, the error has the replies to the last attempt of the calls ahead.
 ///
 /// # Cancel safety
 ///

@@ -3,7 +3,7 @@
 //! ```text
 //!   events                                            decisions of `step`
 //!     on_lock            vote of a node                 Lock, Enqueue    ask nodes to lock
-//!     on_write_back      vote of a node                 WriteBack        raise counters to the token
+//!     on_write_back      confirmation, or none          WriteBack        raise counters to the token
 //!     on_queue           waiters, or none      ─────►   Wait             until an event or a time
 //!     refused_elsewhere  another resource               RollBack         unlock what was locked
 //!     on_holder          a quorum names one lease       Acquired, Failed the end
@@ -20,8 +20,8 @@
 //!             AwaitingReason ──────────────────────────────────► Failed
 //! ```
 //!
-//! If the refusal of a queue node decides the attempt, or if the time of the attempt is over, the attempt fails without
-//! waiting for further answers.
+//! If the refusal of a queue node decides the attempt, or if the time of the attempt is over, the attempt fails after
+//! the rollback, without waiting for further answers.
 
 pub(crate) use self::{
     config::{AttemptConfig, HEDGE_SHARE},
@@ -114,7 +114,8 @@ impl Attempt {
         self.plan.is_newcomer()
     }
 
-    /// Handles the answer of a node to the lock request. Late answers count, too.
+    /// Handles the answer of a node to the lock request. An answer after the deadline of the node cannot win the round,
+    /// but still matters for the token, the rollback and the reason of a failure.
     pub(crate) fn on_lock(&mut self, node: usize, vote: LockVote) {
         if let LockVote::Granted(vote) = vote {
             self.confirmation.granted(node, vote);
@@ -123,8 +124,8 @@ impl Attempt {
         self.lock.record(node, vote);
     }
 
-    /// Handles a deferral of a newcomer by the queue node. If the queue node has waiters, the attempt must yield to
-    /// them. If only a mark has caused the deferral, the attempt has passed the wait queue.
+    /// Handles a deferral of a newcomer by the queue node. If the queue node has waiters, the newcomer must yield to
+    /// these waiters. If only a mark has caused the deferral, the attempt has passed the wait queue.
     pub(crate) fn on_queue(&mut self, has_waiters: bool) {
         if has_waiters {
             self.queue.must_yield |= self.plan.yields_to_waiters();
@@ -177,8 +178,8 @@ impl Attempt {
         }
     }
 
-    /// Returns the nodes at which a key of this attempt may be, or may still arrive, each with whether the node has
-    /// answered the lock request.
+    /// Returns the nodes at which a key of this attempt may be, or may still arrive. The flag of each node shows
+    /// whether the node has answered the lock request.
     pub(crate) fn to_roll_back(&self) -> impl Iterator<Item = (usize, bool)> {
         self.lock.to_roll_back()
     }
@@ -188,7 +189,7 @@ impl Attempt {
         self.lock.votes()
     }
 
-    /// Returns the nodes that were asked to lock and have time left to answer.
+    /// Returns the nodes that were asked to lock, have not answered, and have time left to answer.
     pub(crate) fn pending(&self) -> NodeSet {
         self.lock.pending()
     }
@@ -304,7 +305,7 @@ impl Attempt {
         }
     }
 
-    /// Returns the nodes to ask that have not been asked before.
+    /// Returns the nodes to ask next, among the nodes that have not been asked before.
     fn next_nodes(&mut self, now: Instant) -> NodeSet {
         let unasked = self.lock.unasked();
         let Some(order) = self.plan.queue_nodes() else { return unasked };
@@ -333,17 +334,17 @@ impl Attempt {
     }
 
     /// Asks the deferring nodes again, once the attempt has passed the wait queue, or once the queue node of a newcomer
-    /// is lost.
+    /// is lost. After a refusal elsewhere, asks no node again.
     fn ask_deferring(&mut self, now: Instant) -> Option<AttemptStep> {
         let deferring = self.lock.deferring();
         let may_ask = (self.queue.is_passed || self.is_queue_lost(now)) && !self.queue.is_refused_elsewhere;
         (may_ask && !deferring.is_empty()).then(|| self.ask_again(deferring, now))
     }
 
-    /// Asks the refusing nodes again if the attempt has passed the wait queue, until the end of the hedge, instead of
-    /// waiting for another wake. Most likely, these nodes have keys of a lease whose unlock is on its way, or keys of
-    /// attempts that are rolling back. If a quorum still names one other lease after a repeated request, the attempt
-    /// asks no node again.
+    /// Asks the refusing nodes again, with growing pauses until the end of the hedge, if the attempt has passed the
+    /// wait queue. Most likely, these nodes have keys of a lease whose unlock is on its way, or keys of attempts that
+    /// are rolling back. Without the repetition, the client would have to wait for another wake. If a quorum still
+    /// names one other lease after a repeated request, the repetition ends.
     fn ask_refusing(&mut self, now: Instant) -> Option<AttemptStep> {
         // If the first queue nodes gave no answer in time, the hedge starts at the request to the last queue node.
         let until = self.queue.hedge_at.max(self.hedge_end());
@@ -361,7 +362,7 @@ impl Attempt {
         if refusing.is_empty() {
             return None;
         }
-        self.retries.begin();
+        self.retries.count_one();
         Some(self.ask_again(refusing, now))
     }
 
@@ -371,8 +372,8 @@ impl Attempt {
         AttemptStep::Lock { nodes, ignores_queue: true }
     }
 
-    /// Returns the wait of a newcomer for its queue node, until the end of the hedge. The wait is useful if no node has
-    /// granted, or if a node has deferred the newcomer, because then a grant of the queue node may still decide.
+    /// Returns the wait of a newcomer for its queue node, until the end of the hedge. If no node has granted, or if a
+    /// node has deferred the newcomer, the wait is useful, because the answer of the queue node may still decide.
     fn wait_for_queue_node(&self, now: Instant) -> Option<AttemptStep> {
         let queue_node = self.plan.queue_node_of_newcomer()?;
         let until = self.hedge_end();
@@ -416,8 +417,8 @@ impl Attempt {
         is_refused && !self.plan.needs_quorum_to_refuse()
     }
 
-    /// Whether a node that was asked for the turn has refused before any grant, so that no other node needs to be
-    /// asked.
+    /// Whether a node that was asked for the turn has refused, and no node has granted. In this case, no other node
+    /// needs to be asked.
     fn queue_node_refused(&self) -> bool {
         self.plan.queue_nodes().is_some()
             && self.lock.granted().is_empty()
@@ -449,7 +450,7 @@ impl Attempt {
         })
     }
 
-    /// Returns the time at which the attempt ends in any case.
+    /// Returns the time at which the attempt fails if it is not won before.
     fn end(&self) -> Instant {
         let end = self.end_of_validity().min(self.start + self.config.attempt_timeout);
         self.plan.too_late_from().map_or(end, |from| end.min(from))

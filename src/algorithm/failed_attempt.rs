@@ -1,4 +1,5 @@
-//! The results of a failed attempt, from which the waiter schedule and the outage continue.
+//! The results of a failed attempt. The driver of the attempt passes the results to the waiter schedule, the outage and
+//! the errors of calls.
 
 use std::time::Duration;
 
@@ -12,13 +13,14 @@ use crate::{
 pub(crate) struct FailedAttempt {
     pub(crate) reason: FailureReason,
     pub(crate) replies: NodeReplies,
-    /// The largest counter in an answer, plus one; 0 if no answer has a counter.
+    /// The largest counter in a grant or in a refusal that names a holder, plus one; 0 without these answers.
     pub(crate) hint: u64,
     /// The time that the attempt took.
     pub(crate) took: Duration,
     /// Whether the client stood still during the attempt, so that the failure does not show the state of the nodes.
     pub(crate) has_stood_still: bool,
-    /// The deferral of this client by a queue node, if any.
+    /// The deferral of this client by a queue node. If a newcomer was refused without a deferral, the driver makes a
+    /// deferral that names the queue node.
     pub(crate) deferral: Option<Deferral>,
     /// The resource for which the attempt was refused, if the answers name it.
     pub(crate) refused: Option<RefusedResource>,
@@ -38,7 +40,7 @@ pub(crate) struct Deferral {
     pub(crate) holder: Option<(Option<LeaseId>, Duration)>,
 }
 
-/// The resource for which a lock of a group was refused.
+/// The resource for which an attempt was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RefusedResource {
     pub(crate) index: usize,

@@ -7,7 +7,8 @@ use crate::{
     values::{LeaseId, NodeReply, Refusal},
 };
 
-/// Returns the lease that a vote names, with the remaining ttl. The lease is `None` for a lock of another library.
+/// Returns the lease that a refusal names, with the remaining ttl. The lease is `None` for a key of another program.
+/// Returns `None` for every other vote.
 pub(crate) fn named(vote: &NodeReply) -> Option<(Option<&LeaseId>, Duration)> {
     match vote {
         NodeReply::Refused(Refusal::Held { by, remaining }) => {
@@ -29,7 +30,8 @@ pub(crate) fn is_split(votes: &[NodeReply], electorate: Electorate) -> bool {
     most.unwrap_or(0) + unknown < electorate.needed()
 }
 
-/// Returns the lease that a quorum of nodes names.
+/// Returns the lease that a quorum of nodes names; `None` if there is none, or if a quorum names the key of another
+/// program.
 pub(crate) fn holder(votes: &[NodeReply], electorate: Electorate) -> Option<&LeaseId> {
     named(votes.iter().find(|vote| count_same(votes, vote) >= electorate.needed())?)?.0
 }

@@ -25,7 +25,8 @@ pub(crate) struct LatchView {
     count: usize,
     arrivals: Arrivals,
     is_open: bool,
-    /// Whether a node that has answered in this round may lack an arrival.
+    /// Whether a node that has answered in this round may lack an arrival. Before the first round, the nodes may lack
+    /// all arrivals.
     lacks_arrivals: bool,
     /// Whether the requests of this round report that the latch is open. The fields below are the answers to this
     /// round.
@@ -37,11 +38,14 @@ pub(crate) struct LatchView {
     count_mismatch: Option<u32>,
 }
 
-/// The answer of one node.
+/// The answer of one node to the request of a round.
 #[derive(Debug)]
 pub(crate) enum LatchAnswer {
+    /// An open latch.
     Open,
+    /// A shut latch, with all arrivals that the node has recorded.
     Arrived(Arrivals),
+    /// A different count that the node has recorded.
     CountMismatch(u32),
     /// An abstention, an error, or no answer in time.
     NoVote,
@@ -127,12 +131,12 @@ impl LatchView {
         mutation::altered(Mutation::PassWithoutRecord, is_known, |_| self.is_open)
     }
 
-    /// Whether the latch is open, and the requests of this round did not report that.
+    /// Whether the latch is open, and the requests of this round did not report the opening.
     pub(crate) fn has_unsent_opening(&self) -> bool {
         self.is_open && !self.has_sent_open
     }
 
-    /// Whether the latch is open, and a node that answered in this round has not recorded that.
+    /// Whether the latch is open, and a node that answered in this round has not recorded the opening.
     pub(crate) fn must_spread_opening(&self) -> bool {
         let is_unknown = self.is_open && self.recorded.len() > self.open.len();
         mutation::altered(Mutation::PassWithoutRecord, is_unknown, |_| false)

@@ -1,4 +1,5 @@
-//! The validity of one lease, from its grant over its renewals to its end. `lease/` and the attempt use this file.
+//! The validity of one lease, from its grant over its renewals to its end. The driver of an attempt creates the times
+//! of a lease, and `lease/` extends and reads these times.
 
 use std::time::Duration;
 

@@ -1,6 +1,9 @@
 //! The decisions of the protocol, as pure state machines and functions: time, randomness and identities are arguments,
 //! and decisions are return values. No code here reads a clock, draws a random number, sends a request or logs.
 //!
+//! The largest state machines are the attempt, the schedule of a waiter (`waiter_schedule.rs`) and the view of a latch
+//! (`latch.rs`). An attempt uses these parts:
+//!
 //! ```text
 //!   answers, timeouts, the time            what to send next, or the decision
 //!  ───────────────────────────► Attempt ─────────────────────────────────────►

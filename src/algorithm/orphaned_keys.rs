@@ -1,4 +1,4 @@
-//! The nodes with an orphaned key, as holder checks find them.
+//! The nodes with an orphaned key, according to holder checks.
 
 use crate::{
     algorithm::{
@@ -30,7 +30,7 @@ impl OrphanedKeys {
         self.nodes
     }
 
-    /// Handles a release at a node.
+    /// Handles a release at a node. The key at the node counts as deleted, and a later key as new.
     pub(crate) fn released(&mut self, node: usize) {
         self.nodes.remove(node);
         if let Some(named) = self.named.get_mut(node) {
@@ -38,8 +38,8 @@ impl OrphanedKeys {
         }
     }
 
-    /// Records a check in which no lease could have a quorum. A vote for readers does not name a reader, so `readers`
-    /// has, for each node, the reader with the earliest expiry.
+    /// Records a check in which no lease could have a quorum. A refusal in favour of readers does not name a reader, so
+    /// `readers` has, for each node, the reader with the earliest expiry.
     pub(crate) fn record(&mut self, votes: &[NodeReply], readers: &[Option<LeaseId>]) {
         for (node, (before, vote)) in self.named.iter_mut().zip(votes).enumerate() {
             if is_unknown(vote) {

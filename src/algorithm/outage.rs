@@ -78,14 +78,15 @@ impl Outage {
         until.map_or(end, |until| until.max(end))
     }
 
-    /// Whether the last attempt ends a call.
+    /// Whether the last attempt ends a call: at its end, the quorum timeout of the call was over.
     pub(crate) fn ends(&self, wait: &QuorumWait) -> bool {
         self.deadline(wait) <= self.seen_at
     }
 
-    /// Returns the next step of a call that makes no attempt itself. The call gives up only after an attempt that ends
-    /// at the deadline of the call or later, because nodes may have come back since an older attempt. The call with the
-    /// local turn makes that attempt with other settings, so this call waits for at most its own node timeout.
+    /// Returns the next step of a call that makes no attempt itself. At its deadline, the call requests one more
+    /// attempt unless an attempt has ended since, because nodes may have come back since an older attempt. The call
+    /// with the local turn makes that attempt with other settings. Therefore this call waits for the attempt for at
+    /// most its own node timeout, and then gives up.
     pub(crate) fn step(&mut self, wait: &QuorumWait, now: Instant) -> OutageStep {
         let deadline = self.deadline(wait);
         if now < deadline && !self.ends(wait) {

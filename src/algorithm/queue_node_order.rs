@@ -1,4 +1,4 @@
-//! The queue node order, before silent nodes are moved to the end.
+//! The queue node order, before the client context moves silent nodes to the end.
 
 /// Returns the nodes in the order in which they take the role of the queue node of a resource: by a hash of resource
 /// and address (rendezvous hashing, Thaler and Ravishankar 1998). Therefore all clients agree without messages, and the

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-/// A node is slow if its response time exceeds this multiple of the response time of a quorum by more than
-/// [`MIN_DIFFERENCE`].
+/// The multiple of the response time of a quorum that a slow node exceeds by more than [`MIN_DIFFERENCE`].
 const SLOW_FACTOR: u32 = 4;
 
-/// The excess over that multiple above which a node is slow.
+/// The excess over [`SLOW_FACTOR`] response times of a quorum above which a node is slow.
 const MIN_DIFFERENCE: Duration = Duration::from_millis(1);
 
 /// The weight of the last response in the moving average.

@@ -83,7 +83,7 @@ impl Round {
         self.tally.open()
     }
 
-    /// Returns the earliest deadline of a node without a vote.
+    /// Returns the earliest deadline of a node that was asked and has no vote.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let open = self.tally.open();
         self.asked

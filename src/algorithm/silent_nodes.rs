@@ -18,13 +18,13 @@ const MAX_SILENCE: Duration = Duration::from_secs(30);
 ///
 /// # Invariants
 ///
-/// 1. A silence ends with an answer in time, or after its duration. If no answer in time has followed, the next silence
-///    is twice as long, up to [`MAX_SILENCE`].
+/// 1. A silence ends with an answer in time, or after its duration. If a node times out again before an answer in time,
+///    the next silence of the node is twice as long, up to [`MAX_SILENCE`].
 #[derive(Debug, Default)]
 pub(crate) struct SilentNodes {
-    /// Nodes that have answered at least once. Other nodes may not be connected yet.
+    /// Nodes that have answered in time at least once. Other nodes may not be connected yet.
     known: NodeSet,
-    /// Nodes that have timed out, and have not answered since.
+    /// Nodes that have timed out, and have not answered in time since.
     timed_out: NodeSet,
     silences: BTreeMap<usize, Silence>,
 }

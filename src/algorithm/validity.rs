@@ -61,8 +61,8 @@ impl Validity {
         from_nanos(nanos).saturating_add(MARGIN)
     }
 
-    /// Returns the time that the clock of a node counts until every lease of this ttl has ended, on the node and for
-    /// its holder.
+    /// Returns the time that the clock of a node counts until every lease whose ttl is `duration` has ended, on the
+    /// node and for its holder.
     pub(crate) fn outlasting(self, duration: Duration) -> Duration {
         duration.saturating_add(self.drift_of(duration)).saturating_add(MARGIN)
     }

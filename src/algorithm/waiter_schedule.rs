@@ -1,5 +1,5 @@
-//! The schedule of a waiter's attempts. The local waiter (`acquire/local_waiter.rs`) passes events and makes the
-//! attempts.
+//! The schedule of a waiter's attempts. The local waiter (`acquire/local_waiter.rs`) passes events to the schedule, and
+//! makes the attempts.
 
 use std::time::Duration;
 
@@ -62,8 +62,8 @@ pub(crate) struct WaiterConfig {
 ///   acquired, holder_checked
 /// ```
 ///
-/// A waiter makes an attempt after a wake by the queue node. Fallback polls keep the queue entry alive and cover lost
-/// wakes.
+/// A waiter makes an attempt after a wake by the queue node, after other events, and at fallback polls. The polls keep
+/// the queue entry alive and cover lost wakes.
 ///
 /// The queue node is the first node of the queue node order that has no [orphaned key](HolderCheck), because a node
 /// with an orphaned key wakes no waiter.
@@ -148,7 +148,7 @@ impl WaiterSchedule {
         }
     }
 
-    /// Handles a possible loss of notices of this node.
+    /// Handles a possible loss of notices of this node: requests an attempt.
     pub(crate) fn may_have_missed(&mut self, node: usize, now: Instant) {
         self.holder_check.released(node);
         self.request_attempt(now);
@@ -212,7 +212,7 @@ impl WaiterSchedule {
         self.position.listens_for_releases()
     }
 
-    /// Whether the client should inspect all nodes for the holder. See [`HolderCheck`].
+    /// Whether the client should make a holder check. See [`HolderCheck`].
     pub(crate) fn wants_holder_check(&self) -> bool {
         self.holder_check.is_wanted()
     }
@@ -336,12 +336,13 @@ impl WaiterSchedule {
         remaining.map(|(_, remaining)| remaining).max().map(|remaining| now + remaining)
     }
 
-    /// Ends the state in which attempts only enqueue. The next attempt locks, after the present pause.
+    /// Ends the state in which attempts only enqueue. The next attempt locks, but not before the end of the present
+    /// pause.
     fn end_enqueue_only(&mut self) {
         self.timers.delay_until(self.stale.end_enqueue_only());
     }
 
-    /// Returns the nodes that may be the queue node, in order.
+    /// Returns the queue node order without the nodes that have an orphaned key.
     fn queue_nodes(&self) -> Vec<usize> {
         let orphaned = self.holder_check.orphaned_nodes();
         self.config.order.iter().copied().filter(|node| !orphaned.contains(*node)).collect()

@@ -1,4 +1,4 @@
-//! The signal that a client is closed, by which its calls end.
+//! The signal that a client is closed. The waiting calls of the client end by this signal.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -12,7 +12,7 @@ const SHUT_DOWN: u8 = 1;
 const RUNTIME_ENDED: u8 = 2;
 const FORKED: u8 = 3;
 
-/// The state of a client, open or closed for a reason, with a signal to the waiting calls.
+/// The state of a client, open or closed for a reason, with the signal to the waiting calls.
 #[derive(Debug, Default)]
 pub(crate) struct ClosedSignal {
     state: AtomicU8,

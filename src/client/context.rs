@@ -103,13 +103,13 @@ impl ClientContext {
         self.closed_reason().is_some()
     }
 
-    /// Closes the client: new calls are refused and waiting calls end.
+    /// Closes the client. New calls are refused, and waiting calls end.
     pub(crate) fn close(&self, reason: ClosedReason) {
         self.closed_signal.close(reason);
     }
 
-    /// Runs the work of a call. In a forked process, the call returns an error at once, and the work is not polled.
-    /// Work that has begun is not dropped either.
+    /// Runs the work of a call. In a forked process, the call returns an error at once. There, the work is not polled,
+    /// and work that has begun is not dropped.
     pub(crate) fn in_process<'a, T, F>(
         &self,
         work: F,
@@ -122,8 +122,8 @@ impl ClientContext {
             .map(|done| done.unwrap_or_else(|Forked| Err(Error::Closed(ClosedReason::Forked))))
     }
 
-    /// Runs work of the home process. In a forked process, the result is [`Forked`], and the work is not polled. Work
-    /// that has begun is not dropped either.
+    /// Runs work of the home process. In a forked process, the result is [`Forked`]. There, the work is not polled, and
+    /// work that has begun is not dropped.
     pub(crate) fn unless_forked<'a, T>(
         &self,
         work: impl Future<Output = T> + Send + 'a,
@@ -161,7 +161,8 @@ impl ClientContext {
         order
     }
 
-    /// Whether the queue node of a resource is slow. Each change of the holder takes two round trips to the queue node.
+    /// Whether the queue node of a resource is slow. A slow queue node delays all waiters, because each change of the
+    /// holder takes two round trips to that node.
     pub(crate) fn is_queue_node_slow(&self, resource: &Resource) -> bool {
         let needed = self.settings.electorate.needed();
         let queue_node = self.queue_node_order(resource).first().copied();
@@ -198,7 +199,8 @@ impl ClientContext {
         Error::Closed(self.closed_reason().unwrap_or(ClosedReason::ShutDown))
     }
 
-    /// Returns the time at which every key that a node has now is expired. Unlocks are sent again until that time.
+    /// Returns the time until which an unlock that is submitted now is sent again. No key has a longer ttl than
+    /// `max_ttl`.
     pub(crate) fn latest_expiry(&self) -> Instant {
         self.now() + self.settings.max_ttl
     }

@@ -1,4 +1,5 @@
-//! The dependencies of a client: clock, tasks, observer, identity and randomness. The simulator replaces them.
+//! The dependencies of a client: clock, tasks, observer, identity and randomness. The simulator has dependencies of its
+//! own.
 
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ pub(crate) struct ClientDependencies {
 }
 
 impl ClientDependencies {
-    /// Returns the dependencies from the real world: tasks run on a tokio runtime, and the client id has 122 random
-    /// bits of the operating system. The default label names host and process.
+    /// Returns the dependencies from the real world. Tasks run on a tokio runtime, and the client id has 122 random
+    /// bits of the operating system. Without a label, the client gets a label of host and process id.
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
         runtime: Handle,

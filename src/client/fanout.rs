@@ -1,4 +1,7 @@
-//! Requests to several nodes, and the answers in order of arrival. A dropped fan-out withdraws no request.
+//! Requests to several nodes, and the answers in order of arrival. The rounds of all operations use this file, except
+//! for the renewals of the watchdog, which have one request to each node for many leases.
+//!
+//! The drop of a fan-out never withdraws a request.
 
 use std::{
     pin::Pin,
@@ -14,13 +17,14 @@ use crate::{
     values::NodeError,
 };
 
-/// Outstanding requests, each to one node, with the answers in order of arrival. Every round of every operation uses a
-/// fan-out.
+/// The outstanding requests of a round, each to one node, with the answers in order of arrival. Answers that are ready
+/// at the same time are returned in the order of their requests.
 ///
 /// # Cancel safety
 ///
-/// If a fan-out is dropped, the nodes still execute the requests.
+/// If a fan-out is dropped, the nodes may still execute the requests.
 pub(crate) struct Fanout<Tag> {
+    /// The node, the tag and the reply of each request without an answer, in the order of sending.
     pending: Vec<(usize, Tag, Reply)>,
     /// The timer of the last wait, kept because the next wait usually has the same deadline.
     timer: Option<(Instant, BoxFuture<'static, ()>)>,
@@ -62,7 +66,7 @@ impl<Tag: Copy> Fanout<Tag> {
         self.pending.len()
     }
 
-    /// Returns the next answer, or [`FanoutEvent::DeadlineReached`] at the deadline.
+    /// Returns the next answer. At the deadline, returns [`FanoutEvent::DeadlineReached`] if no answer is ready.
     ///
     /// # Cancel safety
     ///
@@ -71,7 +75,7 @@ impl<Tag: Copy> Fanout<Tag> {
         poll_fn(|context| self.poll_next(context, clock, deadline)).await
     }
 
-    /// Returns the outstanding replies for whose tags `is_wanted` is true, and drops the other replies.
+    /// Returns the outstanding replies whose tags `is_wanted` accepts, each with its node. Drops the other replies.
     pub(crate) fn take_outstanding(&mut self, is_wanted: impl Fn(Tag) -> bool) -> Vec<(usize, Reply)> {
         let pending = std::mem::take(&mut self.pending);
         pending

@@ -10,9 +10,9 @@ use tokio::sync::Notify;
 /// The number of attempts and queue entries in flight. A shutdown waits until the number is zero, because rollbacks,
 /// withdrawals and unlocks may still have to be sent.
 ///
-/// An attempt enters the counter, and then checks whether the client is closed. A shutdown closes the client, and then
-/// reads the counter. All four steps have one total order (`SeqCst`). Therefore the attempt finds the client closed, or
-/// the shutdown finds the attempt in flight.
+/// An attempt first enters the counter, and then checks whether the client is closed. A shutdown first closes the
+/// client, and then reads the counter. All four steps have one total order (`SeqCst`). Therefore the attempt finds the
+/// client closed, or the shutdown finds the attempt in flight.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightCounter {
     in_flight: AtomicUsize,

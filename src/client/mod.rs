@@ -1,5 +1,5 @@
-//! The client context, which is the state that all calls of one client share, and fan-outs to the nodes. Every folder
-//! that sends requests uses this folder. The type `Client` in `lock/client.rs` adds locks and leases.
+//! The client context, which is the state that all calls of one client share, and fan-outs to the nodes. All code that
+//! sends the requests of calls uses this folder. The type `Client` in `lock/client.rs` adds leases and waiters.
 //!
 //! The submission of a request to a node never blocks. Therefore rollbacks and unlocks are submitted at once, even in
 //! `Drop`, and depend on no task.

@@ -1,4 +1,4 @@
-//! The replies of silent nodes that no call waits for.
+//! The replies of silent nodes for which no call waits. `client/responsiveness.rs` keeps and reads these replies.
 
 use std::{
     collections::BTreeMap,
@@ -13,8 +13,8 @@ use crate::{
     node::{Answer, Reply},
 };
 
-/// The replies of silent nodes that no call waits for, at most one for each node. These replies show that a node
-/// answers again, although every call of the client is decided before that node answers.
+/// The replies of silent nodes for which no call waits, at most one for each node. These replies show that a node
+/// answers again. The replies to calls would not show this, if every call is decided before the node answers.
 #[derive(Debug, Default)]
 pub(super) struct UnawaitedReplies(BTreeMap<usize, UnawaitedReply>);
 
@@ -40,8 +40,8 @@ struct Arrival {
 }
 
 impl UnawaitedReplies {
-    /// Keeps a reply to a request that was sent at `sent_at`. Drops the reply if the kept reply belongs to a request
-    /// that was sent at most `patience` earlier.
+    /// Keeps a reply to a request that was sent at `sent_at`, in place of the kept reply of the node. If the kept reply
+    /// belongs to a request that was sent at most `patience` earlier, that reply stays, and the new reply is dropped.
     pub(super) fn keep(
         &mut self,
         node: usize,
@@ -60,8 +60,8 @@ impl UnawaitedReplies {
         self.0.insert(node, kept);
     }
 
-    /// Removes the reply of a node, if the reply has arrived. Returns the time between request and reply; `None` if
-    /// there is no reply, or if the reply is an error.
+    /// Removes the reply of a node, if the reply has arrived. Returns the time between request and reply; `None` if no
+    /// reply has arrived, or if the reply is an error.
     pub(super) fn take(&mut self, node: usize) -> Option<Duration> {
         let kept = self.0.get_mut(&node)?;
         kept.poll();

@@ -1,4 +1,5 @@
-//! A cache of the resources that have waiters. Attempts and unlocks record answers, and the next attempt reads them.
+//! A cache of the resources that have waiters. Attempts and unlocks record answers in the cache, and later calls look
+//! up their resources in the cache before their first attempt.
 
 use std::{collections::HashMap, sync::Mutex, time::Duration};
 
@@ -12,7 +13,8 @@ use crate::{
     node::{Reply, Resources},
 };
 
-/// The capacity of the cache. Without an entry, the next lock takes at most one more round trip.
+/// The capacity of the cache. A full cache is cleared, because without an entry, the next lock takes at most one more
+/// round trip.
 const CAPACITY: usize = 4096;
 
 /// The resources that have waiters, according to the last answer of each queue node.
@@ -25,7 +27,7 @@ pub(crate) struct WaiterCache {
     entries: Mutex<HashMap<Resources, CacheEntry>>,
 }
 
-/// The resource of a request that has waiters, or may have waiters until the outstanding reply arrives.
+/// The resource of a request that has waiters. While the reply is outstanding, the resource may have waiters.
 #[derive(Debug)]
 struct CacheEntry {
     index: usize,
@@ -48,7 +50,8 @@ impl WaiterCache {
         self.insert(resources, CacheEntry { index, queue_node, reply: Some(reply) });
     }
 
-    /// Returns the index of the resource that has or may have waiters.
+    /// Returns the index of the resource that has or may have waiters; `None` if there is none, or if its queue node is
+    /// silent.
     ///
     /// Waits for an outstanding reply for at most `patience`. The request was the unlock of an earlier lease, so the
     /// reply should arrive soon. The wait is cheaper than another request to the queue node, and cheaper than a

@@ -7,12 +7,12 @@ use tokio::runtime::Handle;
 
 use crate::clock::{Clock, Instant, boot_time::boot_time, timer_driver::TimerDriver, timers::TimerSet};
 
-/// The time since the machine was started. Suspended time is included on systems that measure it.
+/// A clock that shows, on Linux, the time since the machine was started, including suspended time. [`boot_time`]
+/// describes the time on other systems.
 ///
-/// On Linux, all sleeps share one `timerfd` on `CLOCK_BOOTTIME`, which a task on the clock's runtime watches.
-/// If the deadline of a sleep passes during a suspend, the sleep ends at once afterwards. A sleep can be
-/// awaited on any executor, as long as the clock's runtime is driven (a current-thread runtime runs only
-/// inside of its `block_on`).
+/// On Linux, all sleeps share one `timerfd` on `CLOCK_BOOTTIME`, which a task on the clock's runtime watches. A sleep
+/// can be awaited on any executor, as long as the clock's runtime is driven (a current-thread runtime runs only inside
+/// of its `block_on`). If a deadline passes during a suspend, the table shows when the sleep ends:
 ///
 /// | condition | the sleeps end by | after a suspend |
 /// |---|---|---|
@@ -20,16 +20,18 @@ use crate::clock::{Clock, Instant, boot_time::boot_time, timer_driver::TimerDriv
 /// | another system, no free file descriptor, or the runtime has ended | a thread, started by the first sleep | late by up to a second |
 /// | no thread can be started | the sleeping tasks, which are polled until they are due | at once |
 ///
-/// Therefore every sleep ends, if at a higher cost. [`now`](Clock::now) does not depend on a driver.
+/// Therefore every sleep ends, but without the `timerfd` at a higher cost. [`now`](Clock::now) needs neither the
+/// `timerfd` nor the thread.
 ///
-/// The task and the thread end when the clock, its clones and its sleeps are dropped.
+/// The task and the thread end when the clock, its clones and its sleeps are dropped. The task also ends with its
+/// runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct BootClock {
     timers: Arc<TimerSet>,
 }
 
 impl BootClock {
-    /// Returns a clock whose timers a task on `runtime` drives. The runtime must have IO enabled, as for any socket.
+    /// Returns a clock whose timers a task on `runtime` drives. The runtime should have IO enabled, as for any socket.
     /// Otherwise the task panics, and a thread drives the timers.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     pub(crate) fn start(runtime: &Handle) -> Self {
@@ -137,7 +139,7 @@ mod tests {
         for deadline in [Instant::from_origin(Duration::ZERO), clock.now()] {
             assert_eq!(clock.sleep_until(deadline).now_or_never(), Some(()));
         }
-        assert!(!clock.timers.has_thread(), "no sleep was polled before its deadline");
+        assert!(!clock.timers.has_thread(), "a sleep that is ready at its first poll needs no thread");
     }
 
     #[test]
@@ -262,11 +264,12 @@ mod tests {
         let clock = BootClock::with_thread();
         let mut sleep = clock.sleep_until(clock.now() + HOUR);
         assert!(poll(&mut sleep, Waker::noop()).is_pending() && clock.timers.has_thread());
-        let thread = Arc::downgrade(&clock.timers);
+        let timers = Arc::downgrade(&clock.timers);
         drop((clock, sleep));
 
+        // The thread has the only other weak reference.
         let limit = boot_time() + HOUR / 60;
-        while thread.strong_count() > 0 || thread.weak_count() > 1 {
+        while timers.strong_count() > 0 || timers.weak_count() > 1 {
             assert!(boot_time() < limit, "the thread outlives its clock");
             thread::yield_now();
         }

@@ -1,7 +1,7 @@
 //! Time: the only access of this crate to clocks and sleeps.
 //!
-//! Time is an argument of every decision, and the simulator provides clocks of its own. `clippy.toml` forbids
-//! any other access.
+//! The decisions of the protocol receive the time as an argument, and the simulator provides clocks of its own.
+//! `clippy.toml` forbids any other access.
 
 use std::{fmt, ops::Add, time::Duration};
 
@@ -25,8 +25,9 @@ pub(crate) use self::{
 
 /// A point in monotonic time, comparable only with instants of the same clock.
 ///
-/// On Linux, an instant counts the time since boot, including suspended time, which [`std::time::Instant`] excludes.
-/// Without suspended time, a lease would seem valid although the machine was suspended beyond the end of the lease.
+/// On Linux, an instant of a [`BootClock`] counts the time since boot, including suspended time. Without suspended
+/// time, a lease would seem valid although the machine was suspended beyond the end of the lease. Therefore this type
+/// replaces [`std::time::Instant`], which excludes suspended time there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Instant(Duration);
 
@@ -70,8 +71,8 @@ pub(crate) trait Clock: fmt::Debug + Send + Sync {
     /// Returns the present time.
     fn now(&self) -> Instant;
 
-    /// Returns the time of day since the Unix epoch, as far as the time is known. The time of day serves only for a
-    /// rough comparison, by the hour, with the clock of a node.
+    /// Returns the time since the Unix epoch, according to this machine. This time serves only for a rough comparison,
+    /// by the hour, with the clock of a node.
     fn time_of_day(&self) -> Duration;
 
     /// Returns the largest delay of a sleep. A caller that *must* act before a deadline sets the deadline earlier by

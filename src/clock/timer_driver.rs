@@ -1,4 +1,4 @@
-//! The driver of the timers: the timerfd or thread that fires when the earliest timer is due.
+//! The driver of the timers: the timerfd or the thread that fires the timers when the earliest timer is due.
 
 use std::{
     io,
@@ -11,14 +11,14 @@ use std::{
 use crate::clock::timerfd::Timerfd;
 use crate::clock::{Instant, boot_time::boot_time, timers::TimerSet};
 
-/// The longest sleep of the thread. The sleep does not count suspended time, so after a suspend, the thread may be late
-/// by this time.
+/// The longest sleep of the thread. Since the sleep does not count suspended time, the thread may be late by this time
+/// after a suspend.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// The source of wake-ups that fires the timers when the earliest is due.
 #[derive(Debug)]
 pub(super) enum TimerDriver {
-    /// A timer of the kernel. A task of the runtime watches the timer, so the timer fires until the runtime ends.
+    /// A timer of the kernel, which a task of the runtime watches until the runtime ends.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
     Timerfd(Timerfd),
     /// A thread, which needs no runtime and no file descriptor.
@@ -28,7 +28,7 @@ pub(super) enum TimerDriver {
 }
 
 impl TimerDriver {
-    /// Sets the deadline, which replaces the previous deadline. Returns whether the driver will fire.
+    /// Sets the deadline, in place of the previous deadline. Returns whether the driver will fire at that time.
     #[cfg_attr(
         any(not(target_os = "linux"), redquorum_portable),
         expect(unused_variables, reason = "the thread reads the timers itself")
@@ -38,8 +38,8 @@ impl TimerDriver {
             #[cfg(all(target_os = "linux", not(redquorum_portable)))]
             Self::Timerfd(timer) => timer.set(deadline).is_ok(),
             Self::Thread(thread) => {
-                // The thread reads the earliest deadline before it sleeps, so a call by the thread itself needs no
-                // wake-up.
+                // A call by the thread itself needs no wake-up, because the thread reads the earliest deadline before
+                // each sleep.
                 if thread::current().id() != thread.id() {
                     thread.unpark();
                 }

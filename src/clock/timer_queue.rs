@@ -1,4 +1,4 @@
-//! The deadlines of the timers, without a clock and without IO.
+//! The queue of the timers by deadline, without a clock and without IO. `clock/timers.rs` has the queue behind a mutex.
 
 use std::{collections::BTreeMap, task::Waker};
 
@@ -9,16 +9,16 @@ use crate::clock::Instant;
 /// ```text
 ///  sleep polled ──insert──► timers ──take_due──► wakers to wake
 ///  sleep dropped ─remove──►   │
-///                            arm ──► deadline to set in the driver, if it is not early enough
+///                            arm ──► deadline to set in the driver, unless a deadline as early is set
 /// ```
 ///
 /// # Invariants
 ///
-/// 1. A waker is in the queue at most once, and is removed when the queue returns the waker, so no sleep is woken
-///    twice.
-/// 2. After [`arm`](Self::arm), the driver is set to the earliest deadline or an earlier time. The time is too early if
-///    the earliest timer was [removed](Self::remove), because a useless wake-up costs less than a change of the driver
-///    after each removal.
+/// 1. A sleep has at most one timer in the queue. The queue removes a timer when it returns the waker of the timer, so
+///    that no timer wakes its task twice.
+/// 2. After [`arm`](Self::arm), the driver is set to the earliest deadline or an earlier time. The time may be earlier
+///    if a timer was [removed](Self::remove), because a useless wake-up costs less than a change of the driver after
+///    each removal.
 /// 3. No waker runs or is dropped inside of the queue. The queue is behind a mutex, and a waker may run code of other
 ///    crates.
 #[derive(Debug, Default)]
@@ -29,14 +29,14 @@ pub(super) struct TimerQueue {
 }
 
 impl TimerQueue {
-    /// Inserts a timer. Returns the waker that the timer had before. `id` distinguishes timers with one
-    /// deadline.
+    /// Inserts the timer of a sleep, or replaces its waker. Returns the replaced waker. `id` distinguishes timers with
+    /// the same deadline.
     #[must_use = "drop it only after the mutex is released"]
     pub(super) fn insert(&mut self, deadline: Instant, id: u64, waker: Waker) -> Option<Waker> {
         self.timers.insert((deadline, id), waker)
     }
 
-    /// Removes a timer, if it is in the queue.
+    /// Removes a timer, if the timer is in the queue. Returns its waker.
     #[must_use = "drop it only after the mutex is released"]
     pub(super) fn remove(&mut self, deadline: Instant, id: u64) -> Option<Waker> {
         self.timers.remove(&(deadline, id))
@@ -46,7 +46,7 @@ impl TimerQueue {
     /// wakers, earliest deadline first.
     ///
     /// The driver may fire before its deadline, because a new thread reads the timers at once. Even then, the driver
-    /// counts as not set. Otherwise no timer would fire if the earliest timer were removed and a later one inserted.
+    /// counts as not set. Otherwise no timer would fire if the earliest timer were removed and a later timer inserted.
     #[must_use = "wake them after the mutex is released"]
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Waker> {
         self.armed = None;
@@ -67,8 +67,8 @@ impl TimerQueue {
         std::mem::take(&mut self.timers).into_values().collect()
     }
 
-    /// Returns the deadline that the caller has to set in the driver. `None` if the driver is set early
-    /// enough, or there is no timer.
+    /// Returns the deadline that the caller must set in the driver, and records that deadline as set. Returns `None` if
+    /// the driver is set early enough, or if there is no timer.
     ///
     /// If the driver cannot be set, the caller must call [`disarm`](Self::disarm).
     pub(super) fn arm(&mut self) -> Option<Instant> {

@@ -14,7 +14,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use crate::clock::{Instant, timers::TimerSet};
 
-/// A timer on `CLOCK_BOOTTIME`. Tokio's own timers do not count the time for which the machine is suspended.
+/// A timer on `CLOCK_BOOTTIME`, which counts suspended time. Tokio's own timers do not.
 #[derive(Clone, Debug)]
 pub(super) struct Timerfd(Arc<OwnedFd>);
 
@@ -24,8 +24,8 @@ impl Timerfd {
         Ok(Self(Arc::new(timerfd_create(TimerfdClockId::Boottime, flags)?)))
     }
 
-    /// Sets the deadline of the timer. The deadline replaces the previous deadline. If `deadline` has passed, the timer
-    /// fires at once.
+    /// Sets the deadline of the timer, in place of the previous deadline. If `deadline` has passed, the timer fires at
+    /// once.
     pub(super) fn set(&self, deadline: Instant) -> io::Result<()> {
         // For the kernel, zero means "never". The kernel limits values that are too large.
         let deadline = deadline.since_origin().max(Duration::from_nanos(1));
@@ -45,15 +45,15 @@ impl Timerfd {
     /// If the runtime has its IO disabled.
     #[expect(
         deprecated,
-        reason = "its successor is unsafe, because not every type owns its descriptor; this one \
-            does, and keeps it open"
+        reason = "the replacement is unsafe, because a type may close its descriptor; an `Arc<OwnedFd>` keeps the \
+            descriptor open"
     )]
     fn watch(self) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
         AsyncFd::with_interest(self.0, Interest::READABLE)
     }
 }
 
-/// The task that wakes timers when the timerfd fires.
+/// The task that fires the timers when the timerfd is due.
 ///
 /// The drop of the last handle on the timers fires the timerfd, and the task ends. If the task ends earlier, because
 /// its runtime ends or cannot watch the timerfd, the drop of the task reports the end to the timers.
@@ -74,7 +74,7 @@ impl TimerfdTask {
             return;
         };
         while let Ok(mut readable) = timer.readable().await {
-            // Clears the expiry of the timerfd. The read fails if a sleep has just set the timerfd again.
+            // The read clears the expiry of the timerfd, and fails if a sleep has just set the timerfd again.
             let _taken = rustix::io::read(timer.get_ref(), &mut [0; 8]);
             // Readiness is cleared before the timers are read, so that a later expiry is not missed.
             readable.clear_ready();

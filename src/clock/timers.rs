@@ -27,8 +27,8 @@ use crate::{
 ///
 /// # Invariants
 ///
-/// 1. As long as a timer is in the queue, a driver is set that will fire. If no driver can be set, the
-///    sleeping task wakes itself.
+/// 1. As long as a timer is in the queue, a driver is set that will fire. If no driver can be set, the task of the
+///    sleep is woken at once, so that the task polls the sleep again.
 /// 2. Wakers run and are dropped after the mutex is released, because they may run code of other crates, such
 ///    as the drop of another sleep.
 #[derive(Debug)]
@@ -53,11 +53,11 @@ impl TimerSet {
 
     pub(super) fn sleep_until(self: &Arc<Self>, deadline: Instant) -> Sleep {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        Sleep { timers: Arc::clone(self), deadline, id, is_queued: false }
+        Sleep { timers: Arc::clone(self), deadline, id, was_queued: false }
     }
 
-    /// Wakes the sleeps that are due, and returns the next deadline. The driver calls this function. Additional calls
-    /// are harmless.
+    /// Wakes the sleeps that are due, and returns the next deadline. If no driver can be set for the next deadline,
+    /// wakes all sleeps. The driver calls this function. Additional calls are harmless.
     pub(super) fn fire(self: &Arc<Self>) -> Option<Instant> {
         let mut state = lock(&self.state);
         let mut wakers = state.timer_queue.take_due(boot_time());
@@ -87,7 +87,7 @@ impl TimerSet {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Inserts the timer of a sleep that was polled before its deadline.
+    /// Inserts the timer of a sleep that was polled before its deadline, or replaces the waker of that timer.
     fn enqueue(self: &Arc<Self>, deadline: Instant, id: u64, waker: &Waker) {
         let cloned = waker.clone();
         let mut state = lock(&self.state);
@@ -96,14 +96,14 @@ impl TimerSet {
         drop(state);
         drop(replaced);
         if !armed {
-            // Without any driver, the task is polled again at once, until the deadline. The polls cost processor time,
+            // Without any driver, the task is polled again and again until the deadline. The polls cost processor time,
             // but the sleep ends in time.
             waker.wake_by_ref();
         }
     }
 
-    /// Sets the driver if necessary, and starts a thread if the driver does not work. Returns `false` if no thread can
-    /// be started.
+    /// Sets the driver if necessary. If the driver cannot be set, starts a thread as the driver. Returns `false` if no
+    /// thread can be started.
     ///
     /// The caller keeps the mutex locked. Otherwise two deadlines could reach the driver in the wrong order, and the
     /// driver would be set for the later deadline.
@@ -151,7 +151,8 @@ pub(super) struct Sleep {
     timers: Arc<TimerSet>,
     deadline: Instant,
     id: u64,
-    is_queued: bool,
+    /// Whether a poll has inserted the timer, which may have fired since.
+    was_queued: bool,
 }
 
 impl Future for Sleep {
@@ -162,7 +163,7 @@ impl Future for Sleep {
         if boot_time() >= this.deadline {
             return Poll::Ready(());
         }
-        this.is_queued = true;
+        this.was_queued = true;
         this.timers.enqueue(this.deadline, this.id, context.waker());
         Poll::Pending
     }
@@ -170,7 +171,7 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if self.is_queued {
+        if self.was_queued {
             let removed = lock(&self.timers.state).timer_queue.remove(self.deadline, self.id);
             drop(removed);
         }

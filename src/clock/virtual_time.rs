@@ -33,7 +33,7 @@ impl Clock for TokioClock {
         Instant::from_origin(tokio::time::Instant::now().saturating_duration_since(self.origin))
     }
 
-    /// Returns the time of day that in-memory nodes use, too.
+    /// Returns the time of day of virtual time. In-memory nodes use the same time of day.
     fn time_of_day(&self) -> Duration {
         VIRTUAL_EPOCH + self.now().since_origin()
     }
@@ -55,7 +55,8 @@ impl Clock for TokioClock {
 
 /// Whether the current runtime has its timers enabled, which the sleeps of a [`TokioClock`] need.
 ///
-/// Tokio has no function that returns this, and panics at the creation of a sleep if timers are disabled.
+/// No function of Tokio returns whether timers are enabled. If timers are disabled, Tokio panics at the creation of a
+/// sleep.
 #[expect(clippy::disallowed_methods, reason = "the sleep is dropped")]
 pub(crate) fn has_timers() -> bool {
     std::panic::catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO))).is_ok()

@@ -15,7 +15,8 @@ use crate::{
     values::{Arrivals, NodeError, NodeReply, Resource},
 };
 
-/// The part of a node timeout (1/8) for which a round waits for the remaining nodes after a quorum has answered.
+/// The divisor of the node timeout in the time for which a round waits for the remaining nodes after a quorum has
+/// answered.
 const GRACE_SHARE: u32 = 8;
 
 /// One call: the settings, and the arrivals and answers until now.
@@ -124,8 +125,8 @@ impl<'a> LatchCall<'a> {
         }
     }
 
-    /// Sends to all nodes that the latch is open, if a node that has answered has not recorded that. The call does not
-    /// wait for the answers.
+    /// Sends to all nodes that the latch is open, if a node that has answered has not recorded the opening. The call
+    /// does not wait for the answers.
     pub(super) fn spread(&self) {
         if self.view.must_spread_opening() {
             let deadline = self.context.now() + self.settings.attempt.node_timeout;
@@ -169,12 +170,13 @@ impl<'a> LatchCall<'a> {
         }
     }
 
-    /// Waits after a round without a quorum, for a delay that doubles with each such round.
+    /// Waits after a round without a quorum, for a delay that doubles with each further round without a quorum.
     ///
     /// # Errors
     ///
     /// The error of [`no_quorum`](Self::no_quorum), if no round has had a quorum for the quorum timeout, and until the
-    /// end of quarantines that the nodes have reported.
+    /// end of quarantines that the nodes have reported. If the client stood still during the last round, the call makes
+    /// one more round instead.
     pub(super) async fn pause_without_quorum(&mut self) -> Result<(), Error> {
         let context = self.context;
         let pacing = self.settings.pacing;
@@ -189,8 +191,8 @@ impl<'a> LatchCall<'a> {
         Ok(())
     }
 
-    /// Returns the error for the lack of a quorum; the error for a different count if any node has recorded a different
-    /// count.
+    /// Returns the error for the lack of a quorum. If any node has recorded a different count, returns the error for
+    /// that count instead.
     pub(super) fn no_quorum(&self) -> Error {
         if let Some(recorded) = self.view.any_count_mismatch() {
             return self.count_mismatch(recorded);

@@ -1,10 +1,12 @@
-//! The fingerprint of a quorum's configuration.
+//! The fingerprint of a quorum's configuration, and of nodes that are closed for a move. `quorum/moving.rs` describes
+//! the steps of a move.
 
 use std::{fmt, sync::Arc};
 
 use crate::values::Printable;
 
-/// A quorum's configuration as one readable line, on which all clients of the quorum must agree.
+/// The configuration of a quorum as one readable line, on which all clients of the quorum must agree. During a move, a
+/// closed node has a line that names the move instead.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Fingerprint(Arc<ConfigurationLine>);
 
@@ -41,7 +43,7 @@ impl Fingerprint {
         Self(Arc::new(ConfigurationLine { text: line.into(), digest: Digest::of(line.bytes()) }))
     }
 
-    /// Returns the hash of the line. Calls have the hash in place of the line.
+    /// Returns the hash of the line. Calls have the hash as part of their stamp, in place of the line.
     pub(crate) fn digest(&self) -> Digest {
         self.0.digest
     }
@@ -52,29 +54,30 @@ impl Fingerprint {
         Self::new(&format!("closed for {}", self.0.text))
     }
 
-    /// Returns the fingerprint of a node that is closed for a move to this configuration, and that a give-up of the
-    /// move may open again. `request` is new for every request that closes nodes.
+    /// Returns the fingerprint of a node that is closed for a move from `from` to this configuration, and that a
+    /// give-up of the move may open again. `request` is new for every request that closes nodes.
     pub(crate) fn closed_by(&self, from: &Self, request: &str) -> Self {
         Self::new(&format!("{}{request}", self.closed_prefix(from)))
     }
 
-    /// Whether this is the fingerprint of a node that a request has closed for a move between these configurations.
+    /// Whether this is the fingerprint of a node that is closed for a move from `from` to `to`, but not for good.
     pub(crate) fn is_closed_between(&self, from: &Self, to: &Self) -> bool {
         self.0.text.starts_with(&to.closed_prefix(from))
     }
 
-    /// Returns the fingerprint of a node that is closed for good, for a move to this configuration. `round` is new for
+    /// Returns the fingerprint of a node that is closed for good, for a move from `from` to this configuration. A
+    /// give-up of the move may open the node only after a quorum of the other old nodes is open. `round` is new for
     /// every round of a move.
     pub(crate) fn closed_for_good_by(&self, from: &Self, round: &str) -> Self {
         Self::new(&format!("{}{round}", self.closed_for_good_prefix(from)))
     }
 
-    /// Whether this is the fingerprint of a node that is closed for good, for a move between these configurations.
+    /// Whether this is the fingerprint of a node that is closed for good, for a move from `from` to `to`.
     pub(crate) fn is_closed_for_good_between(&self, from: &Self, to: &Self) -> bool {
         self.0.text.starts_with(&to.closed_for_good_prefix(from))
     }
 
-    /// Whether this is the fingerprint of a node that is closed for any move.
+    /// Whether this is the fingerprint of a closed node, for good or not, of any move.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.text.starts_with("closed for ")
     }
@@ -87,7 +90,7 @@ impl Fingerprint {
         format!("closed for {} from {} for good by ", self.0.text, from.0.text)
     }
 
-    /// Describes the fields in which this fingerprint, of a client, differs from the fingerprint of a node.
+    /// Returns a text with the fields in which this fingerprint, of a client, differs from the fingerprint of a node.
     pub(crate) fn difference_from(&self, theirs: &Self) -> String {
         let fields = |of: &'_ Self| -> Vec<String> { of.0.text.split(' ').map(str::to_owned).collect() };
         let (our_fields, their_fields) = (fields(self), fields(theirs));
@@ -95,7 +98,8 @@ impl Fingerprint {
             fields.iter().filter(|field| !others.contains(field)).cloned().collect()
         };
         let (ours, others) = (without(&our_fields, &their_fields), without(&their_fields, &our_fields));
-        // If the numbers of fields differ, the node belongs to another version, or is closed for a move.
+        // If the numbers of fields differ, the node belongs to another version, or is closed for a move. In this case,
+        // the text has both lines.
         if our_fields.len() != their_fields.len() || others.is_empty() {
             return format!("it has ({theirs}), this client ({self})");
         }

@@ -11,7 +11,8 @@ pub(crate) const MAX_LABEL_BYTES: usize = 48;
 /// The mark that replaces the beginning of a long host name.
 const CUT: &str = "…";
 
-/// The label by which people identify a client. The label precedes the client's uuid in every lease id.
+/// The label that identifies a client in logs and reports. The label precedes the client's uuid in every lease id. The
+/// default is no label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Label(Arc<str>);
 

@@ -15,7 +15,7 @@ use crate::{
     values::{Label, readable},
 };
 
-/// The lease id in the key of a resource that stands for all readers.
+/// The lease id that stands for all readers, in the key of a resource.
 pub(crate) const READERS: &str = "redquorum:shared";
 
 /// The identity of a lease on the nodes, new for each lease: `label/uuid:number`.
@@ -35,7 +35,7 @@ impl LeaseId {
         Self(bytes.into())
     }
 
-    /// Returns the lease id in the key of a resource that stands for all readers.
+    /// Returns the lease id that stands for all readers.
     pub(crate) fn of_readers() -> Self {
         Self::from_wire(READERS.as_bytes())
     }
@@ -49,8 +49,9 @@ impl LeaseId {
     /// Returns the label of the client, as set by [`QuorumBuilder::label`](crate::QuorumBuilder::label).
     /// `None` for an id of readers, or of another program.
     ///
-    /// People identify a client by its label, but two clients may have the same label. A label is one line without
-    /// control characters. If another program wrote a key with other text in its place, the result is `None`.
+    /// The label identifies a client in logs and reports, but two clients may have the same label. A label is one line
+    /// without control characters. If another program wrote a key with other text in place of a label, the result is
+    /// `None`.
     #[must_use]
     pub fn label(&self) -> Option<&str> {
         let (label, rest) = std::str::from_utf8(&self.0).ok()?.rsplit_once('/')?;
@@ -73,7 +74,7 @@ impl LeaseId {
             && number.iter().all(u8::is_ascii_digit)
     }
 
-    /// Returns the part of the id that all lease ids of the client share; `None` for an id of another kind.
+    /// Returns the part of the id that all lease ids of the client share; `None` for an id without a colon.
     pub(crate) fn client(&self) -> Option<&[u8]> {
         let colon = self.0.iter().rposition(|byte| *byte == b':')?;
         self.0.get(..colon)
@@ -98,7 +99,7 @@ impl fmt::Debug for LeaseId {
     }
 }
 
-/// The source of one client's lease ids: its label and uuid, and a number that is never used twice.
+/// The source of one client's lease ids: the label and the uuid of the client, and a number that is never used twice.
 #[derive(Debug)]
 pub(crate) struct LeaseIds {
     client: Uuid,

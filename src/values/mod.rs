@@ -1,4 +1,5 @@
-//! Plain values that all layers use, with parsing, comparison and display. The values depend on no other layer.
+//! Plain values that all layers above use, with parsing, comparison and display. The values use no other layer, except
+//! for `mutation`.
 
 mod arrivals;
 mod fence;

@@ -156,7 +156,8 @@ impl NodeError {
         )
     }
 
-    /// Whether the node will answer every retry with the same error. After any other error, a retry may succeed.
+    /// Whether the node answers each retry with the same error, unless the data or the settings of the server are
+    /// changed. After any other error, a retry may succeed.
     pub(crate) fn is_for_good(&self) -> bool {
         matches!(
             self,
@@ -173,7 +174,7 @@ impl NodeError {
         matches!(self, Self::ReadLimit { .. } | Self::Protocol(_))
     }
 
-    /// Whether the error came from the server or a proxy.
+    /// Whether the error is an answer of the server or of a proxy, or follows from their answers.
     pub(crate) fn is_answer(&self) -> bool {
         !self.is_unsent() && !matches!(self, Self::TimedOut | Self::Disconnected)
     }

@@ -1,4 +1,4 @@
-//! The reply of each node to one call, as errors and reports show it.
+//! The reply of each node to one call, for errors and reports.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -12,14 +12,14 @@ pub enum NodeReply {
     /// [`AdminError::Incomplete`](crate::error::AdminError::Incomplete), the node answered and was not changed.
     NotAsked,
     /// The node was asked and did not answer before the end of the call. The call was decided without the answer, or
-    /// its time ended.
+    /// the time of the call ended.
     Pending,
-    /// The node executed the request: granted, unlocked, connected or listed.
+    /// The node executed the request: for example, the node granted or unlocked.
     Done,
     /// The node refused.
     Refused(Refusal),
-    /// The request could not be sent, or the node answered with an error. A failure is neither a grant nor a refusal,
-    /// because the node may have granted.
+    /// The request could not be sent, the node did not answer in time, or the node answered with an error. A failure is
+    /// neither a grant nor a refusal, because the node may have granted.
     Failed(NodeError),
 }
 
@@ -27,7 +27,7 @@ pub enum NodeReply {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Another lease holds the resource on the node.
+    /// The node has the key of another lease on the resource.
     #[non_exhaustive]
     Held {
         /// The id of that lease; [`LeaseId::is_of_readers`] for readers, `None` for a key of another program.
@@ -126,8 +126,8 @@ impl NodeReplies {
         quarantined + self.needed > self.replies.len()
     }
 
-    /// Returns the time until quarantines end and a quorum of nodes may vote. `None` if the quarantines with a known
-    /// end do not complete a quorum.
+    /// Returns the time until quarantines end and a quorum of nodes may vote; `None` if a quorum may vote now, or if
+    /// the quarantines with a known end do not complete a quorum.
     pub(crate) fn quarantined_for(&self) -> Option<Duration> {
         let (mut voting, mut remaining_times) = (0, Vec::new());
         for reply in &*self.replies {

@@ -66,8 +66,8 @@ impl Resource {
         Ok(Self(name.into()))
     }
 
-    /// Returns a reserved name, for use by this crate. A name that is derived from a long name may be longer than 512
-    /// bytes.
+    /// Returns a name of this crate without a check. The name may be reserved, and may be longer than 512 bytes if it
+    /// is derived from a long name.
     pub(crate) fn internal(name: impl Into<Arc<[u8]>>) -> Self {
         Self(name.into())
     }

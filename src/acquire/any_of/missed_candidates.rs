@@ -10,11 +10,11 @@ use crate::{
     error::Error,
 };
 
-/// The wait queues of the candidates that a call has missed: candidates that were vacant or released, and
-/// that the call did not acquire.
+/// The wait queues of the candidates that a call has missed. A candidate is missed if the candidate was vacant or
+/// released, and the call did not acquire it.
 ///
-/// Without a queue entry, the call would miss such a candidate repeatedly, if a nearer client locks the
-/// candidate after every release, or if the first waiter of the candidate stands still.
+/// Suppose that a nearer client locks a missed candidate after every release, or that the first waiter of the candidate
+/// stands still. Without a queue entry, the call would miss the candidate again and again.
 pub(super) struct MissedCandidates<'a> {
     any_of: &'a CheckedAnyOf,
     /// The waits in the queues, the oldest first, with the candidates.
@@ -28,8 +28,8 @@ impl<'a> MissedCandidates<'a> {
         Self { any_of, waits: Vec::new() }
     }
 
-    /// Joins the queue of a candidate. Beyond [`QUEUES_JOINED`] candidates, leaves the queue that was joined
-    /// first.
+    /// Joins the queue of a candidate, unless the call is in that queue. Beyond [`QUEUES_JOINED`] candidates, leaves
+    /// the queue that was joined first.
     pub(super) fn join(&mut self, index: usize) {
         if self.waits.iter().any(|(joined, _)| *joined == index) {
             return;
@@ -41,8 +41,8 @@ impl<'a> MissedCandidates<'a> {
         let wait = async move {
             let mut settings = any_of.settings;
             settings.pacing.first_poll = settings.pacing.longest_poll;
-            // Attempts in this queue have no effect on the result at the deadline, because the call may leave this
-            // queue before.
+            // The attempts in this queue have no effect on the result at the deadline, because the call may leave the
+            // queue before the deadline.
             let last_attempt = LastAttempt::default();
             let start = any_of.context().now();
             any_of.wait_in_queue(index, settings, start, EarlierResult::Held, &last_attempt).await
@@ -50,12 +50,13 @@ impl<'a> MissedCandidates<'a> {
         self.waits.push((index, wait.boxed()));
     }
 
-    /// Waits until one of the candidates is acquired; for ever without candidates. A failed wait ends without effect on
-    /// the call.
+    /// Waits until one of the candidates is acquired. Without candidates, never ends. If the wait in a queue fails, the
+    /// call leaves that queue, and continues.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the entries stay in the queues. If this value is dropped, all entries are withdrawn.
+    /// If the future is dropped, the entries stay in the queues. If the [`MissedCandidates`] are dropped, all entries
+    /// are withdrawn.
     pub(super) async fn acquired(&mut self) -> AcquiredCandidate {
         poll_fn(|context| {
             let mut acquired = None;

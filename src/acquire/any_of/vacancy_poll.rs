@@ -14,7 +14,8 @@ use crate::{
     node::{Answer, Operation, Request, Vacant},
 };
 
-/// The number of candidates in the request to one node, as long as requests to further nodes can cover the rest.
+/// The largest number of candidates in the request to one node, unless the requests to all nodes together cannot cover
+/// the candidates.
 const CANDIDATES_PER_NODE: usize = 256;
 
 /// The smallest number of nodes to query. A single node would be the queue node of some candidates.
@@ -24,7 +25,7 @@ const MIN_NODES: usize = 2;
 /// poll and the attempts that follow end within 8 s after the previous poll.
 const POLL_DELAYS: (f64, f64) = (0.5, 1.3);
 
-/// The time that waiters have to lock a candidate that a poll has found vacant and missed, in hand-overs. If the
+/// The time, in hand-overs, that waiters have to lock a candidate that a poll has found vacant and missed. If the
 /// candidate is still vacant after this time, its waiters stand still, and the call takes the candidate.
 const PATIENCE: u32 = 4;
 
@@ -45,7 +46,7 @@ pub(super) struct VacancyPoll<'a> {
     /// The outstanding answers. Each tag is an index of `requests`.
     fanout: Fanout<usize>,
     requests: Vec<PollRequest>,
-    /// The candidates without an answer of any node.
+    /// The candidates for which no node has answered.
     unanswered: BTreeSet<usize>,
     deadline: Instant,
 }
@@ -123,9 +124,10 @@ impl CheckedAnyOf {
         Some((index, acquired))
     }
 
-    /// Queries all candidates once, and attempts the first vacant candidates. If all attempts fail, returns the
-    /// candidates of these attempts.
+    /// Queries all candidates once, and attempts the first vacant candidates. If no attempt succeeds, returns the
+    /// candidates that were missed. An attempt without a quorum ends the poll.
     pub(super) async fn poll_vacant(&self) -> Result<AcquiredCandidate, Missed> {
+        let will_wait = true;
         let all = self.context().sample_indices(self.count, self.count);
         let mut poll = VacancyPoll::begin(self, all);
         let mut missed = Missed::new();
@@ -135,7 +137,7 @@ impl CheckedAnyOf {
                 return Err(missed);
             }
             for index in vacant {
-                match self.attempt(index, true).await {
+                match self.attempt(index, will_wait).await {
                     Ok(Some(acquired)) => return Ok(acquired),
                     Ok(None) => missed.push(index),
                     // Without a quorum, the waits in the queues decide when the call gives up.
@@ -150,8 +152,8 @@ impl CheckedAnyOf {
 }
 
 impl<'a> VacancyPoll<'a> {
-    /// Sends the query. The order of `candidates` should be random, because an answer names only the first vacant
-    /// candidates.
+    /// Sends the first requests of the poll. The order of `candidates` should be random, because an answer names only
+    /// the first vacant candidates.
     fn begin(any_of: &'a CheckedAnyOf, candidates: Vec<usize>) -> Self {
         let context = any_of.context();
         let (mut order, silent) = any_of.shuffled_nodes();
@@ -223,7 +225,7 @@ impl<'a> VacancyPoll<'a> {
     /// late.
     fn ask_next_node(&mut self, tag: usize) {
         let Some(request) = self.requests.get_mut(tag) else { return };
-        // The poll has already queried the next node, if this node was late.
+        // If this node was late, the poll has already queried the next node.
         if request.next_node_at.take().is_none() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The queries for vacant candidates, before a call attempts or waits, and after a release.
+//! The queries for vacant candidates: before a call waits, in a `try_lock`, and by the release watcher.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::{
 
 /// A query for vacant candidates, in flight at several nodes.
 ///
-/// The candidates are split into chunks. The query ends when one node has answered for each chunk.
+/// The candidates are split into chunks. The query ends when one node has answered for each chunk, or at its deadline.
 pub(super) struct VacancyQuery {
     /// The outstanding answers. Each tag is an index of `requests`.
     fanout: Fanout<usize>,
     deadline: Instant,
     requests: Vec<NodeRequest>,
-    /// Chunks without an answer.
+    /// The chunks for which no node has answered.
     unanswered: Vec<usize>,
 }
 
@@ -29,8 +29,8 @@ struct NodeRequest {
 }
 
 impl CheckedAnyOf {
-    /// Sends a query for all `candidates`, as one chunk, to several nodes. The first answer decides. If `will_wait` is
-    /// true, candidates with a yield mark or a writer mark do not count as vacant.
+    /// Sends a query for all `candidates`, as one chunk, to this number of nodes. The first answer decides. If
+    /// `will_wait` is true, candidates with a yield mark or a writer mark do not count as vacant.
     pub(super) fn query_vacant(&self, candidates: Vec<usize>, nodes: usize, will_wait: bool) -> VacancyQuery {
         let request = |node| NodeRequest { node, candidates: candidates.clone(), chunks: vec![0] };
         let (responsive, silent) = self.shuffled_nodes();
@@ -38,7 +38,8 @@ impl CheckedAnyOf {
         self.send_query(requests, !will_wait)
     }
 
-    /// Splits the candidates into one chunk per node, and sends each chunk to `nodes_per_chunk` nodes.
+    /// Splits the candidates into one chunk for each node, and sends each chunk to `nodes_per_chunk` nodes. `will_wait`
+    /// has the same meaning as in [`query_vacant`](Self::query_vacant). A waiting call also skips silent nodes.
     ///
     /// One chunk for each node spreads the work: a query for a thousand candidates costs a node more than all other
     /// requests of a newcomer together.
@@ -72,8 +73,8 @@ impl CheckedAnyOf {
         nodes.into_iter().partition(|node| !context.responsiveness.is_silent(*node, now))
     }
 
-    /// Queries the queue node of each candidate. The query ignores marks, because the queue node has the wait queue
-    /// itself.
+    /// Queries the queue node of each candidate. The query ignores marks, because the queue node counts a candidate
+    /// with waiters as not vacant.
     pub(super) fn query_queue_nodes(&self, candidates: impl IntoIterator<Item = usize>) -> VacancyQuery {
         let mut requests: BTreeMap<usize, NodeRequest> = BTreeMap::new();
         for index in candidates {

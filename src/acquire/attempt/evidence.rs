@@ -1,4 +1,5 @@
-//! The evidence that an attempt collects from the answers of the nodes, for its driver.
+//! The evidence in the answers to the lock requests of one attempt. The driver of the attempt records the answers, and
+//! reads the evidence when the attempt ends.
 
 use crate::{
     algorithm::{failed_attempt::Deferral, holder::holder, node_set::NodeSet, tally::Electorate},
@@ -6,8 +7,8 @@ use crate::{
     values::{NodeError, NodeReply},
 };
 
-/// The evidence from the answers to one attempt: the last reply of each node, the largest counter, the deferral and the
-/// refused resource.
+/// The evidence in the answers to one attempt: the last reply of each node, the largest counter, the deferral and the
+/// refused resource. Answers to write-backs are not recorded here.
 ///
 /// # Invariants
 ///
@@ -15,7 +16,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct AttemptEvidence {
     replies: Vec<NodeReply>,
-    /// The largest vote or counter in an answer.
+    /// The largest vote of a grant, or counter of a refusal that names a holder; 0 without these answers.
     largest_counter: u64,
     /// The deferral by the last node that has deferred an enqueue.
     deferral: Option<Deferral>,
@@ -59,11 +60,12 @@ impl AttemptEvidence {
         self.refused = Some(resource);
     }
 
-    /// Records a timeout for each node that has not replied and is not `pending`, and returns these nodes.
-    pub(super) fn time_out(&mut self, pending: NodeSet) -> NodeSet {
+    /// Records a timeout for each node that was asked and has not replied, except for the nodes that still have time to
+    /// answer (`in_time`). Returns the nodes that have timed out.
+    pub(super) fn time_out(&mut self, in_time: NodeSet) -> NodeSet {
         let mut timed_out = NodeSet::EMPTY;
         for (node, reply) in self.replies.iter_mut().enumerate() {
-            if *reply == NodeReply::Pending && !pending.contains(node) {
+            if *reply == NodeReply::Pending && !in_time.contains(node) {
                 *reply = NodeReply::Failed(NodeError::TimedOut);
                 timed_out.insert(node);
             }
@@ -76,7 +78,7 @@ impl AttemptEvidence {
         self.replies.get(node).is_some_and(|reply| *reply != NodeReply::NotAsked)
     }
 
-    /// Whether a quorum names one other lease.
+    /// Whether a quorum names the same other lease.
     pub(super) fn is_held(&self, electorate: Electorate) -> bool {
         holder(&self.replies, electorate).is_some()
     }
@@ -98,8 +100,7 @@ impl AttemptEvidence {
         self.refused
     }
 
-    /// Returns the hint for the next attempt: the largest counter in an answer plus one, or 0 if no answer has a
-    /// counter.
+    /// Returns the hint for the next attempt: the largest recorded counter plus one; 0 if no counter was recorded.
     pub(super) fn hint(&self) -> u64 {
         if self.largest_counter == 0 { 0 } else { self.largest_counter + 1 }
     }

@@ -1,4 +1,4 @@
-//! The requests of an attempt, which its driver sends.
+//! The requests of one attempt. The driver of the attempt sends the requests.
 
 use crate::{
     acquire::checked_request::CheckedRequest,
@@ -12,14 +12,14 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct AttemptRequests<'a> {
     pub(super) checked: &'a CheckedRequest,
-    /// The lease id of this attempt alone.
+    /// The lease id of the attempt. No other attempt has this id.
     pub(super) lease_id: LeaseId,
-    /// A number that is larger than every counter in the answers to earlier attempts; 0 without counters. Nodes vote
-    /// above their counters and above this number.
+    /// A number above every counter that earlier attempts of the call's queue have recorded; 0 without counters. A node
+    /// votes above its counter and, within an hour of the node's time, not below this number.
     pub(super) hint: u64,
-    /// The write lease that a downgrade turns into a read lease.
+    /// The write lease that a downgrade turns into a read lease; `None` for any other attempt.
     pub(super) writer: Option<LeaseId>,
-    /// Whether the client enters no wait queue after a refusal. If so, nodes set no marks in favour of the client.
+    /// Whether the attempt enters no wait queue after a refusal. If so, nodes set no marks in favour of the client.
     pub(super) will_not_wait: bool,
 }
 
@@ -39,7 +39,7 @@ impl<'a> AttemptRequests<'a> {
         }
     }
 
-    /// Returns the lock, or the downgrade of the write lease if there is a write lease.
+    /// Returns the lock; for a downgrade, the operation that also ends the write lease.
     pub(super) fn lock_operation(&self, ignores_queue: bool) -> Operation {
         let lock = self.lock(ignores_queue);
         match self.writer.clone() {
@@ -59,13 +59,13 @@ impl<'a> AttemptRequests<'a> {
         Operation::Unlock(Unlock { resources, lease_id, notify: false, tombstone, has_waiters: false })
     }
 
-    /// Returns a request of one operation, with a deadline a node timeout after `now`.
+    /// Returns a request of one operation. The deadline of the request is a node timeout after `now`.
     pub(super) fn request(&self, operation: Operation, now: Instant) -> Request {
         Request::one(operation, now + self.checked.settings.attempt.node_timeout)
     }
 
-    /// Returns the reply that an answer counts as. If a client that shares the resource receives a refusal that names
-    /// readers, the reply is a deferral in favour of a writer, because readers do not exclude each other.
+    /// Returns the reply that an answer counts as. A refusal of a reader that names readers counts as a deferral.
+    /// Readers do not exclude each other, so the node has refused in favour of a writer.
     pub(super) fn reply(&self, answer: &Answer) -> NodeReply {
         match answer {
             Answer::Held(Holder { resource, lease_id: Some(lease_id), .. })

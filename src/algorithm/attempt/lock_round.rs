@@ -22,9 +22,9 @@ pub(crate) enum LockVote {
     Refused,
     /// A refusal in favour of waiters. The node has no key of the attempt.
     Deferred,
-    /// An error or an abstention. No request of the attempt is on its way to the node.
+    /// An error or an abstention. No lock request of the attempt is on its way to the node.
     Error,
-    /// No request of the attempt was sent to the node.
+    /// No lock request of the attempt was sent to the node.
     NotSent,
     /// No reliable answer. The node may have granted, or may still grant.
     NoAnswer,
@@ -58,7 +58,7 @@ impl LockRound {
         }
     }
 
-    /// Records an answer.
+    /// Records the answer of a node, as its latest vote, and as its vote in the tally if the tally has none.
     pub(super) fn record(&mut self, node: usize, vote: LockVote) {
         if let Some(slot) = self.votes.get_mut(node) {
             *slot = vote;
@@ -109,7 +109,7 @@ impl LockRound {
         self.electorate.all().without(self.round.asked())
     }
 
-    /// Returns the nodes that were asked and have time left to answer.
+    /// Returns the nodes that were asked, have not answered, and have time left to answer.
     pub(super) fn pending(&self) -> NodeSet {
         self.round.pending()
     }
@@ -143,7 +143,7 @@ impl LockRound {
         !self.refusing().is_empty() && self.electorate.is_quorum(self.answered())
     }
 
-    /// Returns the earliest deadline of a node without an answer.
+    /// Returns the earliest deadline of a node that has not answered and has time left.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.round.next_deadline()
     }

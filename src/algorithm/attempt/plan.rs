@@ -18,10 +18,11 @@ pub(crate) enum Plan {
     /// the queue node alone does not decide the attempt, because the call has to find out whether a quorum answers.
     AllAtOnceForQuorum(usize),
     /// These nodes one after the other until a node grants, then all other nodes at once. Until the first grant, each
-    /// node is asked for the turn, because it may be the queue node.
+    /// node is asked for the turn, because each of them may be the queue node.
     QueueNodeFirst(Vec<usize>),
-    /// All nodes at once, after a wake by this node. This node is asked for the turn, and the other nodes are asked to
-    /// lock. A refusal of this node decides the attempt.
+    /// All nodes at once, after a wake by this node, or for a client that takes a vacant candidate ahead of waiters.
+    /// This node is asked for the turn, and the other nodes are asked to lock. A refusal of this node decides the
+    /// attempt.
     Woken(usize),
     /// All nodes at once, for the holder of a write lease, which needs no turn. From this instant on, other clients may
     /// hold the resource.

@@ -10,7 +10,8 @@ use crate::clock::Instant;
 /// 2. Only the attempt of a newcomer has `must_yield` set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueState {
-    /// Whether the attempt has passed the wait queue: the queue node has granted, or has no waiters.
+    /// Whether the attempt has passed the wait queue: the queue node has granted, or has deferred a newcomer although
+    /// no client waits.
     pub(super) is_passed: bool,
     /// Whether the queue node has deferred this newcomer in favour of waiters.
     pub(super) must_yield: bool,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// The number of shortest pauses, between two requests to a node that has refused, in a hedge.
+/// The divisor of the hedge in the shortest pause between two requests to a node that has refused.
 const SHORTEST_PAUSE_SHARE: u32 = 64;
 
 /// The repeated requests of an attempt that has passed the wait queue, to nodes that have refused.
@@ -12,7 +12,7 @@ const SHORTEST_PAUSE_SHARE: u32 = 64;
 /// # Invariants
 ///
 /// 1. If the attempt cannot win without the refusing nodes, the first retry follows at once. Every other pause is half
-///    of the time that the attempt has lasted, but at least the shortest pause. Therefore the pauses grow.
+///    of the present duration of the attempt, but at least the shortest pause. Therefore the pauses grow.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Retries {
     count: u32,
@@ -45,7 +45,7 @@ impl Retries {
     }
 
     /// Counts a retry.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn count_one(&mut self) {
         self.count += 1;
     }
 

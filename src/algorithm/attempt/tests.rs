@@ -265,7 +265,7 @@ fn a_refused_newcomer_waits_for_the_queue_node_for_a_hedge() {
     assert_eq!(
         attempt.step(at(2)),
         AttemptStep::Lock { nodes: refused, ignores_queue: true },
-        "the grant of the queue node is the turn"
+        "the grant of the queue node gives the turn"
     );
 }
 
@@ -390,7 +390,7 @@ fn the_hedge_for_repeated_requests_starts_at_the_request_to_the_last_queue_node(
     assert_eq!(attempt.step(at(127)), remaining, "the nodes are asked again");
     attempt.on_lock(0, LockVote::Granted(7));
     refuse(&mut attempt, [1, 2]);
-    let AttemptStep::Wait(until) = attempt.step(at(128)) else { panic!("the hedge is over") };
+    let AttemptStep::Wait(until) = attempt.step(at(128)) else { panic!("the hedge has not ended") };
     assert!(until > at(128) && until < at(251), "{until:?}");
 }
 
@@ -408,7 +408,8 @@ fn deferring_nodes_are_asked_again_if_the_queue_node_has_no_waiters() {
     assert_eq!(attempt.step(at(2)), AttemptStep::Acquired { token: FencingToken::new(7) });
 }
 
-/// Returns an attempt at five nodes. All nodes except the queue node, node 3, have deferred the attempt.
+/// Returns an attempt at five nodes. All nodes except the queue node, node 3, have deferred the attempt. The queue node
+/// has this vote; [`LockVote::NoAnswer`] if it has not answered.
 fn deferred_by_all_but_queue_node(plan: Plan, queue_node_vote: LockVote) -> Attempt {
     let mut attempt = attempt(5, plan);
     attempt.step(at(0));

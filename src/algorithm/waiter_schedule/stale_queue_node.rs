@@ -24,8 +24,9 @@ impl StaleQueueNode {
         Self { enqueue_only_until: None, ignores_wakes_until: now, futile_grants: 0 }
     }
 
-    /// Handles a futile grant. Returns the end of the pause, which is no later than `latest`. The first pause is short,
-    /// because the unlock of the other lease may be on its way, and may wake no waiter. Later pauses double.
+    /// Handles a futile grant. Returns the end of the pause, which is no later than `latest`. The first pause is about
+    /// as long as the attempt, because the unlock of the other lease may be on its way, and may wake no waiter. Each
+    /// further pause is about twice as long.
     pub(super) fn grant_was_futile(
         &mut self,
         took: Duration,

@@ -49,7 +49,8 @@ fn votes(nodes: &str) -> Vec<NodeReply> {
     nodes.split(' ').map(vote_of).collect()
 }
 
-/// Returns the deferral of the first waiter by this node. The patience, and the ttl of the holder, are in milliseconds.
+/// Returns the deferral of the first waiter by this node. `patience`, in milliseconds, is also the remaining ttl of the
+/// holder.
 fn deferral(node: usize, holder: Option<&str>, patience: u64) -> Deferral {
     let patience = Duration::from_millis(patience);
     let holder = holder.map(|holder| (Some(lease_id(holder)), patience));
@@ -155,9 +156,8 @@ fn a_wake_by_a_node_without_a_queue_entry_does_not_count_as_the_turn() {
     defer(&mut schedule, &deferral(4, Some("other"), 30_000), 0);
     schedule.woken(2, at(100));
     assert_eq!(schedule.next_attempt(), NextAttempt { at: at(100), plan: queue_node_first(&ORDER) });
-    let mut newcomer = Deferral { is_queued: false, ..deferral(4, Some("other"), 30_000) };
-    defer(&mut schedule, &newcomer, 100);
-    newcomer.is_queued = true;
+    let without_entry = Deferral { is_queued: false, ..deferral(4, Some("other"), 30_000) };
+    defer(&mut schedule, &without_entry, 100);
     schedule.woken(4, at(200));
     assert_eq!(schedule.next_attempt().plan, queue_node_first(&ORDER));
 }
