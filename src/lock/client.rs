@@ -91,8 +91,8 @@ fn close(leases: &Leases, reason: ClosedReason) {
 impl Drop for Client {
     fn drop(&mut self) {
         if self.context.home().is_left() {
-            // In a forked process, the drop of the last references would close the connections and wake the tasks of
-            // the original process.
+            // In a forked process, the drop of the last references would close the nodes and the tasks of the original
+            // process.
             std::mem::forget((
                 Arc::clone(&self.context),
                 Arc::clone(&self.leases),

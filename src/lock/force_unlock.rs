@@ -28,7 +28,8 @@ use crate::{
 ///
 /// # Cancel safety
 ///
-/// Requests that were submitted are not withdrawn.
+/// Requests that were submitted are not withdrawn. If the future is dropped before the nodes have named lease ids, the
+/// unlocks of these lease ids are not sent.
 pub(crate) async fn force_unlock(
     context: &ClientContext,
     checked: &CheckedRequest,

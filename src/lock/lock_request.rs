@@ -157,7 +157,7 @@ impl LockRequest {
 
     /// Acquires a lease as a part of a larger call: the lease of a release watcher. The call never re-enters or joins a
     /// lease. Only the larger call reports to the observer, and has an entry at the stall watchdog. Fallback polls have
-    /// the longest poll interval from the start, because the larger call waits in wait queues of its own, too.
+    /// the longest poll interval from the start. The larger call has other waits as well.
     ///
     /// # Cancel safety
     ///
