@@ -49,7 +49,8 @@ pub struct MultiLock {
 impl MultiLock {
     pub(crate) fn new<R: AsRef<[u8]>>(client: Arc<Client>, resources: impl IntoIterator<Item = R>) -> Self {
         let is_shared = false;
-        Self::of_request(LockRequest::new(client, Err(group_of_none())), Ok(Vec::new())).and(resources, is_shared)
+        Self::of_request(LockRequest::new(client, Err(group_of_none())), Ok(Vec::new()))
+            .and(resources, is_shared)
     }
 
     fn of_request(request: LockRequest, named: Result<Vec<(Resource, bool)>, ConfigError>) -> Self {
