@@ -221,7 +221,7 @@ async fn a_group_without_resources_or_with_duplicates_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_across_quorums_is_lost_and_unlocked_as_a_whole() {
+async fn a_group_across_quorums_is_lost_and_unlocked_as_a_whole() {
     let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
     let named = |name: &str, cluster| Quorum::builder().name(name).connect_in_memory(cluster).unwrap();
     let quorums = [named("eu", &clusters[0]), named("us", &clusters[1])];
