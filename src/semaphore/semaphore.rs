@@ -40,7 +40,7 @@ const MAX_PERMITS_AT_ONCE: usize = 64;
 /// permit is renewed, lost and fenced as every lease is. No node counts permits: if each of three nodes admitted *n*
 /// permits, and a permit needed the votes of two nodes, 1.5 *n* permits would be valid.
 ///
-/// Each program sets the number of permits, as with the semaphore of tokio, and the nodes do not record the number. If
+/// Each program sets the number of permits, as with the semaphore of tokio, and no node enforces the number. If
 /// the numbers of several programs differ, permits up to the largest number may be valid. To change the number, deploy
 /// the new number to all programs. After a change to a smaller number, a slot beyond that number is no longer used once
 /// its permit ends. The command `redquorum inspect` shows slots in use beyond a number.
