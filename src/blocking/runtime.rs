@@ -24,9 +24,9 @@ use crate::{error::ConfigError, process::HomeProcess, quorum::shutdown};
 /// that were dropped last are still sent. Then the thread drops the tokio runtime. The drop of a tokio runtime panics
 /// in async code. Async code may drop a clone of this handle, because only the thread drops the tokio runtime.
 ///
-/// A value of one client has one thread here. A lock across quorums has the threads of all its clients: its futures are
-/// polled in the context of the first thread, and each thread wakes the futures of its client. A lock across no quorums
-/// has no thread, and is refused before any wait.
+/// A value of one client has one thread. A lock across quorums has the threads of all clients that take part. The
+/// futures of the lock are polled in the context of the first thread, and the thread of each client wakes the futures
+/// of the client. A lock across no quorums has no thread, and is refused before any wait.
 #[derive(Clone, Debug)]
 pub(super) struct Runtime {
     threads: Vec<Arc<Thread>>,

@@ -25,7 +25,7 @@ pub(crate) struct Client {
     pub(super) read_leases: CoalescedReadLeases,
     /// The watchdog, the expiry and the stall watchdog, in this order.
     tasks: [AbortHandle; 3],
-    /// The task that holds the [`Lifeline`]. Unset for a simulated client, whose process is killed as a whole.
+    /// The task that owns the [`Lifeline`]. Unset for a simulated client, because its process is killed as a whole.
     lifeline: OnceLock<AbortHandle>,
 }
 
@@ -60,7 +60,8 @@ impl Client {
         })
     }
 
-    /// Has the client close when its runtime ends, or at once if the runtime has ended already.
+    /// Starts the task that closes the client at the end of the runtime. If the runtime has ended already, the client
+    /// is closed at once.
     pub(crate) fn end_with_runtime(&self) {
         let lifeline = Lifeline { leases: Arc::downgrade(&self.leases) };
         let task = async move {

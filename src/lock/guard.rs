@@ -28,8 +28,8 @@ use crate::{
 /// The drop of the guard unlocks without waiting: the drop submits the unlock to the client's connections, and renewal
 /// stops at once. The drop needs no runtime context, and works in a panic or a cancelled future. If the unlock cannot
 /// be sent, because the process is killed or the runtime of the client has ended, the lease ends with its ttl. If the
-/// guard is leaked, the lease is renewed until the client is closed or `hold_at_most` is over. If the lease has other
-/// guards, the drop only gives this guard back, and the drop of the last guard unlocks.
+/// guard is leaked, the lease is renewed as before, until the client is closed or `hold_at_most` is over. If the lease
+/// has other guards, the drop only gives this guard back, and the drop of the last guard unlocks.
 ///
 /// [`unlock`](Self::unlock) also unlocks, and returns the replies of the nodes. In a forked copy of the process, the
 /// guard holds nothing: the lease is not valid, and the drop of the guard does not unlock the lease of the original
@@ -102,8 +102,8 @@ impl LockGuard {
     /// ends at the call, and the shared lease has a token of its own.
     ///
     /// The call takes one round trip to a quorum, or two if the votes of the nodes differ, and must succeed within the
-    /// validity of the exclusive lease. A lease that only reads is already shared, so the call returns its guard at
-    /// once.
+    /// validity of the exclusive lease. The lease of a group that only reads is shared already. For this
+    /// lease, the call returns at once.
     ///
     /// # Errors
     ///

@@ -96,8 +96,8 @@ impl Inspection {
         counters.into_iter().nth(self.needed - 1)
     }
 
-    /// Returns the lease ids of the readers that a quorum names. Each node names at most
-    /// [some of its readers](NodeInspection::readers), so the list may be incomplete.
+    /// Returns the lease ids of the readers that a quorum names. Each node names [at most 16
+    /// readers](NodeInspection::readers), so the list may be incomplete.
     pub fn readers(&self) -> impl Iterator<Item = &LeaseId> {
         let mut named: BTreeMap<&LeaseId, usize> = BTreeMap::new();
         for (lease, _) in self.nodes().flat_map(NodeInspection::readers) {
@@ -158,7 +158,7 @@ impl Inspection {
         values.into_iter().nth(self.needed - 1)
     }
 
-    /// Returns the first node whose lease is named by a quorum, if any.
+    /// Returns the first of the nodes that name the lease of a quorum, if any.
     fn named(&self) -> Option<&NodeInspection> {
         self.nodes().find(|node| self.supporters(node).count() >= self.needed)
     }

@@ -1,8 +1,8 @@
 //! The report of a lock call to the observer: an event at the beginning, and an event at the end.
 //!
 //! The calls of [`LockRequest`](super::lock_request::LockRequest) and of `semaphore/any_of_request` are reported, after
-//! their checks. A call whose checks fail causes no event. The wait for the role of the
-//! release watcher is a part of a larger call, and causes no event of its own.
+//! their checks. A call with a failed check causes no event. The wait for the role of the release watcher is a part of
+//! a larger call, and causes no event of its own.
 
 use crate::{
     client::context::ClientContext,

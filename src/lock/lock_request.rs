@@ -40,7 +40,7 @@ use crate::{
 };
 
 /// A request to lock resources of one quorum, all or none: one resource, or the group of a
-/// [`MultiLock`](super::MultiLock). Each call of the request is a lock call of its own.
+/// [`MultiLock`](super::MultiLock). A request can make several calls.
 #[derive(Clone, Debug)]
 pub(crate) struct LockRequest {
     pub(crate) client: Arc<Client>,
@@ -128,8 +128,8 @@ impl LockRequest {
         }
     }
 
-    /// Locks, and waits for at most `wait`. Returns `None` if any of the resources is still held then. If no quorum
-    /// answered the last attempt, the call returns an error instead of `None`.
+    /// Locks, and waits for at most `wait`. Returns `None` if any of the resources is held or has waiters ahead at the
+    /// deadline. If no quorum answered the last attempt, the call returns an error instead of `None`.
     pub(crate) async fn lock_for(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
         self.lock_until(Some(wait)).await
     }

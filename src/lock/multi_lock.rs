@@ -103,7 +103,7 @@ impl MultiLock {
         Self::of_request(self.request, named)
     }
 
-    /// Returns this group with the resources of another group added to its own.
+    /// Returns this group, with the resources of another group added. The options and the owner stay as they are.
     pub(super) fn joined(self, other: Self) -> Self {
         let named = self.named.and_then(|mut named| {
             named.extend(other.named?);

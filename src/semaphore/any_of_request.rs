@@ -122,7 +122,8 @@ impl AnyOfRequest {
         self.client.context.in_process(locking).await
     }
 
-    /// Returns the number of candidates that a quorum reports as vacant. Candidates with a yield mark count as vacant.
+    /// Returns the number of candidates that a quorum reports as vacant. Marks are ignored: candidates with a yield
+    /// mark or a writer mark count as vacant.
     pub(super) async fn vacant(&self) -> Result<usize, Error> {
         self.client.context.in_process(self.vacant_in_process()).await
     }

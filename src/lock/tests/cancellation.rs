@@ -55,7 +55,8 @@ const CALLS: [(&str, Call); 14] = [
 /// held resource.
 const MAX_POLLS: usize = 60;
 
-/// Has a hanging node execute and answer its oldest request. If no request is pending, 7 ms pass.
+/// Makes one hanging node execute and answer the oldest request of this node. If no request is pending, sleeps for 7
+/// ms.
 async fn answer_one_request(cluster: &MemoryCluster) {
     if !cluster.servers().iter().any(|server| server.answer_next()) {
         pass(Duration::from_millis(7)).await;

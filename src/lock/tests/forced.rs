@@ -78,8 +78,8 @@ async fn a_notice_after_quiet_causes_a_renewal_at_once() {
     }
 }
 
-/// The notice of the force-unlock follows the burst within the delay of the rate limit, so the renewal that it causes
-/// is delayed.
+/// The notice of the force-unlock follows the burst within the delay of the rate limit, so the renewal for this
+/// notice is delayed.
 #[tokio::test(start_paused = true)]
 async fn the_last_notice_of_a_burst_causes_a_renewal() {
     for notices in [1, 2, 3, 10, 100, 1_000] {

@@ -261,7 +261,7 @@ async fn a_renewal_on_request_extends_a_lease_without_renewal() {
     assert!(guard.is_valid(), "the failed renewal has ended the lease");
 }
 
-/// The time after which the renewals of a node that lost its data count again: longer than an attempt
+/// A time after which the renewals at a node that lost its data count again. The time is longer than an attempt
 /// timeout.
 const UNTIL_RENEWALS_COUNT: Duration = Duration::from_secs(3);
 

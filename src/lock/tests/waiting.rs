@@ -234,8 +234,8 @@ async fn a_set_quorum_timeout_ends_before_a_longer_quarantine() {
     assert!(remaining > Duration::from_secs(55), "{remaining:?}");
 }
 
-/// The future is polled until it waits for nodes, and is then neither polled nor dropped. The stall
-/// watchdog rolls back its attempt, and the next call in the local queue makes attempts.
+/// The first call is polled until the call waits for nodes, and is then neither polled nor dropped. The stall watchdog
+/// rolls the attempt of the first call back, and the next call in the local queue makes attempts.
 #[tokio::test(start_paused = true)]
 async fn a_future_that_is_not_polled_does_not_block_other_calls() {
     let cluster = MemoryCluster::new(3);
