@@ -38,10 +38,9 @@
 //! a lock that another task of the same runtime holds, the call waits for ever. In async code, use the async API or
 //! `spawn_blocking`.
 //!
-//! The thread does not exist in a forked copy of the process. There, no call waits. Each call that can fail returns an
-//! error with [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. Therefore a
-//! program that forks, such as a daemon or a server with worker processes, has to connect after the fork, in each
-//! process.
+//! The thread does not exist in a forked copy of the process. There, no call waits, and no lease is valid. A lock call
+//! returns an error with [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once. Therefore a program that
+//! forks, such as a daemon or a server with worker processes, has to connect after the fork, in each process.
 //!
 //! A blocked call cannot be cancelled. Instead, there are calls with a time limit, such as
 //! [`try_lock_for`](RedLock::try_lock_for), [`lost_within`](Lease::lost_within) and
