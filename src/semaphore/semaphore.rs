@@ -40,9 +40,9 @@ const MAX_PERMITS_AT_ONCE: usize = 64;
 /// permit is renewed, lost and fenced as every lease is. No node counts permits: if each of three nodes admitted *n*
 /// permits, and a permit needed the votes of two nodes, 1.5 *n* permits would be valid.
 ///
-/// Each program sets the number of permits, as with the semaphore of tokio, and no node enforces the number. If
-/// the numbers of several programs differ, permits up to the largest number may be valid. To change the number, deploy
-/// the new number to all programs. After a change to a smaller number, a slot beyond that number is no longer used once
+/// Each program sets the number of permits, as with the semaphore of tokio, and no node enforces the number. If the
+/// numbers of several programs differ, permits up to the largest number may be valid. To change the number, deploy the
+/// new number to all programs. After a change to a smaller number, a slot beyond that number is no longer used once
 /// its permit ends. The command `redquorum inspect` shows slots in use beyond a number.
 ///
 /// A call that finds no vacant slot waits in the queues of three random slots, or of all slots if there are fewer. If
@@ -384,7 +384,8 @@ impl Semaphore {
         self.request.client.context.home()
     }
 
-    /// Returns the request for the multi-permit lock, with the options of this semaphore, but always with renewal.
+    /// Returns the request for the multi-permit lock. The request has the options of this semaphore, except that the lease
+    /// is always renewed and has no `hold_at_most`.
     fn multi_permit_lock(&self, name: &Resource) -> LockRequest {
         self.request.singleton_lock(names::multi_permit(name), self.request.settings.clone())
     }
