@@ -1,4 +1,8 @@
-//! The functions of the module [`admin`](crate::admin), for threads.
+//! The functions of the module [`admin`](crate::admin) that wait, for threads. [`crate::admin::fingerprint`] does not
+//! wait, and is for both APIs.
+//!
+//! [`force_unlock`] and [`list`] use the thread of their client. Each other function starts a thread for the
+//! connections of the call. That thread ends after the call.
 
 use super::{Quorum, runtime::Runtime};
 use crate::{
@@ -12,7 +16,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread cannot be started.
+/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread for the connections cannot be started.
 pub fn init(quorum: &QuorumBuilder) -> Result<(), AdminError> {
     Runtime::start()?.wait(admin::init(quorum))
 }
@@ -21,7 +25,7 @@ pub fn init(quorum: &QuorumBuilder) -> Result<(), AdminError> {
 ///
 /// # Errors
 ///
-/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread cannot be started.
+/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread for the connections cannot be started.
 pub fn init_if_needed(quorum: &QuorumBuilder) -> Result<InitOutcome, AdminError> {
     Runtime::start()?.wait(admin::init_if_needed(quorum))
 }
@@ -30,7 +34,7 @@ pub fn init_if_needed(quorum: &QuorumBuilder) -> Result<InitOutcome, AdminError>
 ///
 /// # Errors
 ///
-/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread cannot be started.
+/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread for the connections cannot be started.
 pub fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), AdminError> {
     Runtime::start()?.wait(admin::reconfigure(from, to))
 }
@@ -39,7 +43,7 @@ pub fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), Admin
 ///
 /// # Errors
 ///
-/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread cannot be started.
+/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread for the connections cannot be started.
 pub fn give_up_reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), AdminError> {
     Runtime::start()?.wait(admin::give_up_reconfigure(from, to))
 }

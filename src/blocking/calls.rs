@@ -1,4 +1,6 @@
-//! The calls of each blocking type. The test `tests/api/parity.rs` compares them with the calls of the async types.
+//! The calls of each blocking type. Most calls are made by the macro `forward`. Calls with closures, with type
+//! parameters, with time limits of their own or with other results are written here. The test `tests/api/parity.rs`
+//! compares the calls with the calls of the async types.
 
 use std::{ops::Deref, time::Duration};
 
@@ -48,8 +50,8 @@ impl Quorum {
     }
 }
 
-/// Implements the calls of a lock with an exclusive guard.
-macro_rules! exclusive {
+/// Implements the calls of a lock with `lock`, `try_lock`, `try_lock_for` and `run`.
+macro_rules! locks {
     ($($lock:ident -> $guard:ident;)*) => { $(
         forward!(crate::$lock {
             set options(options: LockOptions);
@@ -76,7 +78,7 @@ macro_rules! exclusive {
     )* };
 }
 
-exclusive! {
+locks! {
     RedLock -> LockGuard;
     MultiLock -> LockGuard;
     MultiQuorumLock -> MultiLockGuard;
@@ -146,7 +148,7 @@ impl RwLock {
     }
 }
 
-/// Implements the calls of types that deref to a lease.
+/// Implements the calls of the lease and of the guards that deref to a lease.
 macro_rules! leases {
     ($($type:ty;)*) => { $(
         impl Deref for Blocking<$type> {
@@ -186,7 +188,7 @@ leases! {
 
 forward!(crate::LockGuard {
     end unlock() -> NodeReplies;
-    turn downgrade() -> crate::ReadGuard;
+    convert downgrade() -> crate::ReadGuard;
 });
 forward!(crate::ReadGuard { end unlock() -> NodeReplies; });
 forward!(crate::MultiLockGuard {
@@ -196,7 +198,7 @@ forward!(crate::MultiLockGuard {
     end unlock() -> Vec<NodeReplies>;
 });
 
-/// Gives access to the methods that do not wait: `leases`, `is_valid`, `ensure`, `remaining`.
+/// Gives access to the methods that do not wait: `leases`, `is_valid`, `ensure` and `remaining`.
 impl Deref for MultiLockGuard {
     type Target = crate::MultiLockGuard;
 
@@ -352,8 +354,8 @@ impl Leaders {
     }
 }
 
-/// The leaders and values of an election. Each item blocks until the next leader or value. The iterator ends after a
-/// shutdown.
+/// The leaders and values of an election. Each call of `next` blocks until the next leader or value. The iterator ends
+/// after a shutdown.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

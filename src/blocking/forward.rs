@@ -1,9 +1,10 @@
-//! The macro that forwards the calls of blocking types to the async API.
+//! The macro that forwards the calls of blocking types to the async API. The file `calls.rs` uses the macro.
 
-/// Implements calls of `Blocking<T>` by the calls of `T` with the same names and arguments. The first word of each line
-/// says how the result is treated:
+/// Implements calls of `Blocking<T>` by the calls of `T` with the same names and arguments. With `as`, the
+/// documentation links to the calls of another type, to which `T` derefs. The first word of each line is the kind of
+/// the call:
 ///
-/// | word | async method | blocking method |
+/// | kind | async method | blocking method |
 /// |---|---|---|
 /// | `set` | `fn(self, ..) -> Self` | the same |
 /// | `make` | `fn(&self, ..) -> T` | wraps `T` |
@@ -12,7 +13,7 @@
 /// | `guard` | `async fn(&self, ..) -> Result<T, Error>` | blocks, wraps `T` |
 /// | `maybe` | `async fn(&self, ..) -> Result<Option<T>, Error>` | blocks, wraps `T` |
 /// | `end` | `async fn(self, ..) -> Result<T, Error>` | blocks |
-/// | `turn` | `async fn(self, ..) -> Result<T, Error>` | blocks, wraps `T` |
+/// | `convert` | `async fn(self, ..) -> Result<T, Error>` | blocks, wraps `T` |
 macro_rules! forward {
     ($type:ty { $($calls:tt)* }) => { forward!($type as $type { $($calls)* }); };
     ($type:ty as $doc:ty { $($calls:tt)* }) => {
@@ -77,7 +78,7 @@ macro_rules! forward {
         }
         forward!(@ $doc; $($rest)*);
     };
-    (@ $doc:ty; turn $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
+    (@ $doc:ty; convert $name:ident($($arg:ident: $of:ty),*) -> $out:ty; $($rest:tt)*) => {
         #[doc = concat!("Calls [`", stringify!($doc), "::", stringify!($name), "`], and blocks until the result.")]
         #[doc = "\n# Errors\n\nThe errors of that call."]
         pub fn $name(self $(, $arg: $of)*) -> Result<Blocking<$out>, Error> {

@@ -1,4 +1,4 @@
-//! The same locks without async, for threads and for programs that have no tokio runtime.
+//! The API of this crate without async, for threads and for programs that have no tokio runtime.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -7,52 +7,52 @@
 //! // In production: redquorum::Quorum::builder().nodes(["redis://10.0.0.1", ...]).connect_blocking()?
 //! let quorum = Quorum::in_memory(5)?;
 //!
-//! let guard = quorum.red_lock("invoice:42").lock()?; // waits its turn; renewed while the guard lives
+//! let guard = quorum.red_lock("invoice:42").lock()?; // waits; the lease is renewed while the guard lives
 //! guard.ensure()?; // an error after the end of the lease
 //! println!("charging invoice 42 with token {}", guard.fencing_token());
 //! guard.unlock()?;
-//! quorum.shutdown(); // at the end: returns the nodes that have not confirmed
+//! quorum.shutdown(); // at the end: waits for unlocks, and reports unlocks without a confirmation
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Every type that can wait is a [`Blocking<T>`](Blocking) of an async type `T`, with the same calls, settings, errors
-//! and promises. The documentation of the async API also applies here, because `Blocking` only forwards calls. Both
-//! APIs use the same types for plain values, options, errors, inspections, [`QuorumBuilder`], [`Owner`](crate::Owner)
-//! and [`MemoryCluster`].
+//! Every type that can wait is a [`Blocking<T>`](Blocking) of an async type `T`, with the same settings, errors and
+//! promises, and with the same calls except where this page says otherwise. The documentation of the async API also
+//! applies here, because `Blocking` only forwards calls. Both APIs use the same types for plain values, options,
+//! errors, inspections, [`QuorumBuilder`], [`Owner`](crate::Owner) and [`MemoryCluster`].
 //!
-//! Guards deref to the async [`Lease`](crate::Lease), for methods that do not wait, such as
+//! The guards of a lease deref to the async [`Lease`](crate::Lease), for methods that do not wait, such as
 //! [`ensure`](crate::Lease::ensure) and [`fencing_token`](crate::Lease::fencing_token). If the blocking guard and the
-//! async lease both have a method, such as `lost` and `renew`, a call on the guard uses the method of the guard, which
-//! blocks.
+//! async lease have methods of the same name, such as `lost` and `renew`, a call on the guard uses the blocking method
+//! of the guard.
 //!
 //! # Threads
 //!
-//! Every [`Quorum`] has a thread of its own, which runs connections, watchdog and unlocks. Therefore a lease is renewed
-//! while its holder computes or sleeps, and the drop of a guard does not wait for the unlock. The thread ends after the
-//! drop of the last clone, lock, guard, lease and stream of leaders, as soon as every message that must be delivered is
-//! confirmed or has expired.
+//! Every client (a [`Quorum`] with its clones) has a thread of its own, which runs connections, watchdog and unlocks.
+//! Therefore a lease is renewed while its holder computes or sleeps, and the drop of a guard does not wait for the
+//! unlock. The thread ends after the drop of the last clone and of all blocking values from the client, such as locks,
+//! guards and streams of leaders, as soon as every message that must be delivered is confirmed or has expired.
 //!
 //! A call blocks the calling thread, and any thread may call. In a thread of a tokio runtime, a call does not panic
 //! and does not use that runtime, but blocks all tasks of the thread. If a task of a single-threaded runtime waits for
-//! a lock that another task of the runtime holds, the call waits for ever. In async code, use the async API or
+//! a lock that another task of the same runtime holds, the call waits for ever. In async code, use the async API or
 //! `spawn_blocking`.
 //!
-//! The thread does not exist in a forked copy of the process. There, every call returns
-//! [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once, and no lease is valid. Therefore a program
-//! that forks, such as a daemon or a server with worker processes, has to connect after the fork, in each process.
+//! The thread does not exist in a forked copy of the process. There, no call waits, and no lease is valid. A lock call
+//! returns an error with [`ClosedReason::Forked`](crate::error::ClosedReason::Forked) at once. Therefore a program that
+//! forks, such as a daemon or a server with worker processes, has to connect after the fork, in each process.
 //!
-//! A blocked call cannot be cancelled. There are calls with a time limit ([`try_lock_for`](RedLock::try_lock_for),
-//! [`lost_within`](Lease::lost_within), [`next_within`](Leaders::next_within)), and a
-//! [`shutdown`](Quorum::shutdown) from another thread ends all waiting calls.
+//! A blocked call cannot be cancelled. Instead, there are calls with a time limit, such as
+//! [`try_lock_for`](RedLock::try_lock_for), [`lost_within`](Lease::lost_within) and
+//! [`next_within`](Leaders::next_within). A [`shutdown`](Quorum::shutdown) from another thread ends all waiting calls.
 //!
 //! # The loss of a lease
 //!
 //! The loss of a lease does not stop the code under the lease, because a thread cannot be stopped from outside. Call
-//! [`ensure`](crate::Lease::ensure) or [`is_valid`](crate::Lease::is_valid) between two steps. Both only read the
-//! clock. Do not call [`while_valid`](crate::Lease::while_valid), to which the deref also gives access: it is async,
-//! and does nothing unless polled. Instead, another thread can wait for [`lost`](Lease::lost). A [`Lease`] can be sent
-//! to that thread:
+//! [`ensure`](crate::Lease::ensure) or [`is_valid`](crate::Lease::is_valid) between two steps. Both methods send no
+//! request. Do not call [`while_valid`](crate::Lease::while_valid), to which the deref also gives access: this method
+//! is async, and does nothing unless polled. Instead, another thread can wait for [`lost`](Lease::lost). A [`Lease`]
+//! can be sent to that thread:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -76,9 +76,9 @@
 //! # The end of a program
 //!
 //! The end of the process also ends the thread. If the unlock of a dropped guard was not sent by then, the resource
-//! stays locked until the ttl is over. To prevent this, call [`shutdown`](Quorum::shutdown), which waits until a
-//! quorum has confirmed every unlock, or [`unlock`](LockGuard::unlock), which waits until a quorum has confirmed this
-//! unlock.
+//! stays locked until the ttl is over. To prevent this, call [`unlock`](LockGuard::unlock), which waits for a quorum to
+//! confirm this unlock, or [`shutdown`](Quorum::shutdown), which waits for the confirmations of all unlocks. Both calls
+//! wait for a limited time, and return the replies or a report.
 
 pub mod admin;
 mod calls;
@@ -90,11 +90,11 @@ use std::fmt;
 use self::runtime::Runtime;
 use crate::{MemoryCluster, QuorumBuilder, error::Error};
 
-/// A type of the async API, for threads. Each call that waits blocks the calling thread.
+/// A value of the async API, for threads. Each call that waits blocks the calling thread.
 #[derive(Clone)]
 pub struct Blocking<T> {
-    // This field is declared before the runtime, because fields are dropped in the order of declaration, and the drop
-    // of a guard submits the unlock to the connections of the runtime.
+    // This field is declared before the runtime, because fields are dropped in the order of declaration. The drop of a
+    // guard submits the unlock to the connections, which the runtime must still run.
     inner: T,
     runtime: Runtime,
 }
@@ -138,7 +138,8 @@ impl<T: fmt::Debug> fmt::Debug for Blocking<T> {
 pub struct TimedOut;
 
 impl QuorumBuilder {
-    /// Connects as [`connect`](Self::connect) does, for use by threads. The client has a thread of its own.
+    /// Connects as [`connect`](Self::connect) does, but blocks, and returns a client for threads. The client has a
+    /// thread of its own.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The runtime of the blocking API: the thread of each quorum, and the wait of a calling thread for a future.
+//! The runtime of the blocking API: the thread of each client, and the wait of a calling thread for a future.
 
 use std::{
     io,
@@ -16,35 +16,37 @@ use tokio::{
 use super::{Blocking, Quorum};
 use crate::{error::ConfigError, process::HomeProcess, quorum::shutdown};
 
-/// The handle of the runtime of a quorum, which has a thread of its own. The thread runs the background work of the
-/// quorum independently of the threads of callers: connections, watchdog, expiry, and unlocks that must be delivered.
+/// The handle of the threads that serve a value of the blocking API. There is one thread for each client. The thread
+/// has a tokio runtime, and runs the background work of the client independently of the calling threads: connections,
+/// watchdog, expiry, and unlocks that must be delivered.
 ///
-/// After the drop of the last clone of this handle, the thread shuts the quorum down, so that the unlocks of guards
+/// After the drop of the last clone of this handle, the thread shuts the client down, so that the unlocks of guards
 /// that were dropped last are still sent. Then the thread drops the tokio runtime. The drop of a tokio runtime panics
-/// in async code. A clone of this handle may be dropped there, because only the thread drops the tokio runtime.
+/// in async code. Async code may drop a clone of this handle, because only the thread drops the tokio runtime.
 ///
-/// A lock across quorums keeps the threads of all its quorums. Its futures are polled in the context of the first
-/// thread, and the thread of each quorum wakes the futures of that quorum. A lock across no quorums has no thread, and
-/// is refused before any wait.
+/// A value of one client has one thread. A lock across quorums has the threads of all clients that take part. The
+/// futures of the lock are polled in the context of the first thread, and the thread of each client wakes the futures
+/// of the client. A lock across no quorums has no thread, and is refused before any wait.
 #[derive(Clone, Debug)]
 pub(super) struct Runtime {
     threads: Vec<Arc<Thread>>,
 }
 
-/// The thread of one quorum, as callers see it.
+/// The handle of the thread of one client.
 #[derive(Debug)]
 struct Thread {
     /// The handle of the tokio runtime of the thread.
     handle: Handle,
-    /// The quorum that the thread shuts down at its end; empty until the client is connected.
+    /// The client that the thread shuts down at its end; empty until the client is connected.
     served: Arc<OnceLock<crate::Quorum>>,
-    /// The sender of a channel that carries no messages. The drop closes the channel, which ends the thread.
+    /// The sender of a channel that carries no messages. The drop of the sender closes the channel, and the thread ends
+    /// when the channel is closed.
     in_use: Option<watch::Sender<()>>,
     home: HomeProcess,
 }
 
 impl Runtime {
-    /// Starts the thread, and waits until its tokio runtime exists.
+    /// Starts a thread, and waits until the tokio runtime of the thread exists.
     pub(super) fn start() -> Result<Self, ConfigError> {
         let (in_use, unused) = watch::channel(());
         let served = Arc::default();
@@ -72,7 +74,7 @@ impl Runtime {
         }
     }
 
-    /// Returns the runtime of several quorums, with each thread once.
+    /// Returns the handle of the threads of all these handles, with each thread once.
     pub(super) fn joined(runtimes: impl IntoIterator<Item = Self>) -> Self {
         let mut threads: Vec<Arc<Thread>> = Vec::new();
         for thread in runtimes.into_iter().flat_map(|runtime| runtime.threads) {
@@ -83,8 +85,8 @@ impl Runtime {
         Self { threads }
     }
 
-    /// Has the thread serve a quorum until the drop of the last clone of the returned client. Then the thread shuts the
-    /// quorum down.
+    /// Returns the blocking client of `quorum`. After the drop of the last clone of this handle, the thread shuts the
+    /// client down.
     pub(super) fn serve(self, quorum: crate::Quorum) -> Quorum {
         if let Some(thread) = self.threads.first() {
             thread.served.get_or_init(|| quorum.clone());
@@ -92,22 +94,24 @@ impl Runtime {
         self.wrap(quorum)
     }
 
-    /// Returns the blocking type of a value of the async API.
+    /// Returns the blocking value of a value of the async API, served by the same threads.
     pub(super) fn wrap<T>(&self, inner: T) -> Blocking<T> {
         Blocking { inner, runtime: self.clone() }
     }
 
     /// Waits for a future of the async API, and parks the calling thread during the wait.
     ///
-    /// The calling thread polls the future, and the thread of the quorum wakes the calling thread. Therefore the
-    /// future may borrow, and runs inside of the spans of the caller. The calling thread needs no runtime, and may be
-    /// a thread of any runtime: `block_on` of a runtime, which panics in async code, is not used.
+    /// The calling thread polls the future, and the thread of the client wakes the calling thread. Therefore the future
+    /// may borrow, and runs inside of the spans of the caller. The calling thread needs no tokio runtime, and may be a
+    /// thread of any tokio runtime. The `block_on` of a tokio runtime is not used, because `block_on` panics in async
+    /// code.
     pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
         let _entered = self.threads.first().map(|thread| thread.handle.enter());
         wait(future)
     }
 
-    /// Waits for a future, for at most `limit`. Returns `None` if the future is not ready by then.
+    /// Waits for a future, for at most `limit`. Returns `None` if the future is not ready by then, or if there is no
+    /// thread.
     pub(super) fn wait_for<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
         let thread = self.threads.first()?;
         let clock = &thread.served.get()?.client().context.clock;
@@ -119,7 +123,8 @@ impl Runtime {
         }
     }
 
-    /// Runs a closure in the context of the tokio runtime, for calls that start tasks but do not wait.
+    /// Runs a closure in the context of the tokio runtime of the first thread, for calls that start tasks but do not
+    /// wait.
     pub(super) fn enter<T>(&self, work: impl FnOnce() -> T) -> T {
         let _entered = self.threads.first().map(|thread| thread.handle.enter());
         work()
@@ -127,7 +132,8 @@ impl Runtime {
 }
 
 impl Drop for Thread {
-    /// Ends the thread. A forked process has no such thread, and a wake would reach the thread of the original process.
+    /// Ends the thread. In a forked process, the drop does nothing: the thread does not exist there, and a wake would
+    /// reach the thread of the original process.
     fn drop(&mut self) {
         if self.home.is_left() {
             std::mem::forget(self.in_use.take());
@@ -135,22 +141,22 @@ impl Drop for Thread {
     }
 }
 
-/// Waits for a future, on any thread.
+/// Polls a future in the calling thread until the future is ready.
 fn wait<F: Future>(future: F) -> F::Output {
     // The future ignores the budget by which tokio makes tasks yield. Otherwise the call would wait for ever in a task
     // that has used up its budget.
     pollster::block_on(tokio::task::unconstrained(future))
 }
 
-/// Runs the thread of a quorum: the tokio runtime until the drop of the last clone, and then the shutdown of the
-/// quorum.
+/// Runs the thread of a client: the tokio runtime until the drop of the last clone of the handle, and then the shutdown
+/// of the client.
 fn serve(
     handle_sender: &mpsc::SyncSender<io::Result<Handle>>,
     mut unused: watch::Receiver<()>,
     served: &OnceLock<crate::Quorum>,
 ) {
-    // This thread makes the runtime, and not its caller, because the caller may be async code, which must not drop a
-    // runtime.
+    // This thread makes the tokio runtime, and not the thread that starts this thread. That thread may run async code,
+    // and async code must not drop a tokio runtime.
     let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return handle_sender.send(Err(error)).unwrap_or_default(),
@@ -162,8 +168,8 @@ fn serve(
         while unused.changed().await.is_ok() {}
         if let Some(quorum) = served.get() {
             quorum.shutdown_within(Duration::ZERO).await;
-            // No call waits for this thread, so the thread runs until the remaining messages are confirmed or have
-            // expired.
+            // No call waits for the end of this thread, so the thread waits until the remaining messages are confirmed
+            // or have expired.
             shutdown::drained(&quorum.client().context).await;
         }
     });
@@ -175,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits until the thread has dropped its quorum, which is its last action.
+    /// Waits until the thread has dropped `served`. This drop is the last action of the thread.
     async fn wait_for_end(served: &Weak<OnceLock<crate::Quorum>>) {
         while served.strong_count() > 0 {
             tokio::task::yield_now().await;
@@ -190,7 +196,7 @@ mod tests {
         drop(runtime.clone().serve(quorum.clone()));
         let (clone, served) = (runtime.clone(), Arc::downgrade(&runtime.threads[0].served));
         drop(runtime);
-        // The clone keeps the thread running.
+        // The thread still runs tasks, because the clone exists.
         let has_run = Arc::new(AtomicBool::new(false));
         let set_has_run = Arc::clone(&has_run);
         let task = clone.threads[0].handle.spawn(async move { set_has_run.store(true, Ordering::SeqCst) });

@@ -23,13 +23,13 @@ use crate::{
 ///
 /// The leader is the candidate that holds the lock on the name of the election, and the term of the leader is the
 /// fencing token of its lease. Therefore there is at most one leader at a time, under the assumptions of the [crate's
-/// promises](crate#what-is-promised-and-on-what-it-rests), and every leader has a larger term than the leader before.
+/// promises](crate#what-is-promised-and-on-what-it-rests), and every leader has a larger term than all earlier leaders.
 ///
 /// An `Election` is a description, cheap to clone, and several tasks may use one value at once. Each campaign is a
 /// candidate of its own. A campaign is never re-entrant, even in the scope of an [`Owner`](crate::Owner).
 ///
 /// To depose a leader that hangs, an operator [force-unlocks](crate::admin::force_unlock) the name. The client of the
-/// leader receives the loss within a round trip, or at its next renewal.
+/// leader finds the loss within some round trips, by a notice, or at the next renewal of the lease.
 ///
 /// A program that leads for as long as possible campaigns in a loop:
 ///
@@ -57,7 +57,7 @@ use crate::{
 /// | after | the next leader |
 /// |---|---|
 /// | [`resign`](Leadership::resign), or a drop | another candidate, within some round trips |
-/// | a crash of the leader | another candidate, within its ttl and one [poll](LockOptions::poll_interval) |
+/// | a crash of the leader | another candidate, within the leader's ttl and one [poll](LockOptions::poll_interval) |
 /// | the loss of a minority of nodes | the same leader |
 /// | the loss of a majority of nodes | none until a quorum answers again; the leader deposes itself in time |
 #[derive(Clone, Debug)]
@@ -80,8 +80,8 @@ impl Quorum {
 }
 
 impl Election {
-    /// Replaces all options of the election. Settings that the options leave open come from the quorum. After the
-    /// crash of a leader, no other candidate leads until its ttl is over.
+    /// Replaces all options of the election. Settings that the options leave open come from the quorum. After the crash
+    /// of a leader, no candidate leads until the ttl of the leader is over.
     ///
     /// Without renewals, a leader would lose its lease after a ttl. Therefore campaigns and [`observe`](Self::observe)
     /// refuse [`without_renewal`](LockOptions::without_renewal) with [`Error::Config`]. [`leader`](Self::leader)
@@ -91,9 +91,9 @@ impl Election {
         self
     }
 
-    /// Waits until this candidate leads, and a quorum of nodes has recorded its value, such as an address (at most
-    /// 64 KiB). Every later query of the leader returns this value or a later one. If the candidate is deposed before a
-    /// quorum has recorded the value, the candidate campaigns again.
+    /// Waits until this candidate leads, and until a quorum of nodes has recorded its value (at most 64 KiB), such as
+    /// an address. While this candidate leads, every later query of the leader returns this value or a later value. If
+    /// the candidate is deposed before a quorum has recorded the value, the candidate campaigns again.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl Election {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives up the candidacy, and resigns if the candidate was elected already.
+    /// Dropping the future ends the campaign. If the candidate holds the lock already, the drop unlocks.
     pub async fn campaign(&self, value: impl AsRef<[u8]>) -> Result<Leadership, Error> {
         let value = self.checked_value(value)?;
         let campaign = || {
@@ -121,14 +121,15 @@ impl Election {
         self.context().in_process(self.request.watch(campaign)).await
     }
 
-    /// Makes one attempt to lead, and returns `None` if another candidate leads, if the name has waiters, or if
-    /// another lock has the name. The leadership must be bound to a variable, as
+    /// Makes one attempt to lead. Returns `None` if another candidate leads, if the lock on the name is held for
+    /// another purpose, or if the lock has waiters. The leadership must be bound to a variable, as
     /// [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
-    /// As [`RedLock::try_lock`](crate::RedLock::try_lock) and [`campaign`](Self::campaign); [`Error::LeaseLost`] if the
-    /// candidate was deposed before a quorum recorded its value.
+    /// As [`RedLock::try_lock`](crate::RedLock::try_lock); [`Error::NoQuorum`] also if no quorum recorded the value
+    /// within a node timeout. [`Error::Config`] as for [`campaign`](Self::campaign). [`Error::LeaseLost`] if the
+    /// candidate was deposed before a quorum recorded the value.
     ///
     /// # Cancel safety
     ///
@@ -149,12 +150,12 @@ impl Election {
     }
 
     /// Campaigns as [`campaign`](Self::campaign) does, and waits for at most `wait`. Returns `None` if the candidate
-    /// cannot be elected in that time.
+    /// cannot acquire the lock in that time.
     ///
     /// # Errors
     ///
     /// As [`RedLock::try_lock_for`](crate::RedLock::try_lock_for) and [`campaign`](Self::campaign); [`Error::NoQuorum`]
-    /// also if no quorum recorded the value within `wait`.
+    /// also if the candidate acquired the lock, but no quorum recorded the value within `wait`.
     ///
     /// # Cancel safety
     ///
@@ -223,7 +224,7 @@ impl Election {
         Ok(Leaders::begin(&self.request.client, self.request.checked_to_read()?))
     }
 
-    /// Returns the checked value of a campaign. Options without renewal are an error.
+    /// Returns the checked value of a campaign. For options without renewal, returns an error.
     fn checked_value(&self, value: impl AsRef<[u8]>) -> Result<Value, ConfigError> {
         self.ensure_renewed()?;
         Value::new(value.as_ref())
@@ -242,12 +243,14 @@ impl Election {
         self.request.context()
     }
 
-    /// Returns the same election for the parts of a campaign. The stall watchdog watches the whole campaign, because
-    /// the campaign holds the lock while a quorum records the value.
+    /// Returns the same election for the lock calls of a campaign. The stall watchdog watches the whole campaign
+    /// instead of its lock calls, because the campaign still holds the lock while it waits for a quorum to record the
+    /// value.
     fn part_of_call(&self) -> Self {
         Self { request: self.request.clone().part_of_call() }
     }
 
+    /// Campaigns until `deadline`. Returns `None` if the candidate cannot acquire the lock in that time.
     async fn campaign_until(&self, value: Value, deadline: Instant) -> Result<Option<Leadership>, Error> {
         let context = self.context();
         loop {
@@ -268,19 +271,20 @@ impl Election {
         }
     }
 
+    /// Returns the leadership of a candidate that has acquired the lock. The value is not published yet.
     fn begin(&self, guard: LockGuard, value: Value) -> Leadership {
         Leadership::begin(&self.request.client, guard, value)
     }
 
     /// Sends the value of a new leader repeatedly, until a quorum has recorded the value. Returns false if the leader
-    /// is deposed before. Gives up after the quorum timeout of this election, because another candidate may then reach
-    /// a quorum.
+    /// is deposed before. Returns an error after the quorum timeout of this election. The campaign then unlocks,
+    /// because another candidate may reach a quorum.
     async fn publish(&self, leadership: &Leadership) -> Result<bool, Error> {
         let settings = self.request.checked()?.settings;
         self.publish_until(leadership, self.context().now() + settings.quorum_timeout).await
     }
 
-    /// Does the same as [`publish`](Self::publish), until `deadline`.
+    /// Sends the value as [`publish`](Self::publish) does, but returns an error after `deadline`.
     async fn publish_until(&self, leadership: &Leadership, deadline: Instant) -> Result<bool, Error> {
         let CheckedRequest { settings, .. } = self.request.checked()?;
         let context = self.context();

@@ -13,9 +13,9 @@ use crate::{node::Proclamation, values::FencingToken};
 /// [`Election::observe`](crate::election::Election::observe).
 ///
 /// When the nodes answered, a quorum of nodes had the lock of this leader. The leader may have deposed itself up to a
-/// ttl before, because nodes keep the lock for longer than the validity, most of all after renewals whose answers were
-/// lost. When a program reads this value, another candidate may lead. By the [`term`](Self::term), a store
-/// distinguishes the writes of this leader from the writes of a later leader.
+/// ttl before, because nodes keep the lock for longer than the validity. The difference is largest if the answers to
+/// renewals were lost. When a program reads this value, another candidate may lead. By the [`term`](Self::term), a
+/// store distinguishes the writes of this leader from the writes of a later leader.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Leader {

@@ -15,29 +15,34 @@ use crate::{
     values::{LeaseId, NodeError, NodeReply},
 };
 
-/// The leader of an election, by the answers of a quorum.
+/// The leader of an election, by the answers of the nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LeaderView {
-    /// The leader's last proclamation; `None` if there is no leader, or the leader has proclaimed nothing yet.
+    /// The last proclamation of the leader. `None` if no lease has a quorum, or if the holder has proclaimed no value
+    /// yet.
     pub(super) leader: Option<Proclamation>,
-    /// The time for which a quorum keeps the holder's lock without a renewal.
+    /// The time for which a quorum keeps the lock of the holder without a renewal. `None` if no lease has a quorum.
     pub(super) remaining: Option<Duration>,
 }
 
 /// The answers of the nodes to one query.
 ///
-/// The leader is the holder whose lease id q nodes name. A value is proclaimed when q nodes have recorded the value.
-/// Any two quorums share a node. Therefore, among any q nodes that name the holder, one has the last proclaimed value
-/// or a later value.
+/// The leader is the holder whose lease id q nodes name. A proclamation is complete when q nodes have recorded the
+/// value. Any two quorums share a node. Therefore, among any q nodes that name the holder, at least one node has the
+/// value of the last complete proclamation or a later value.
 struct LeaderQuery {
     electorate: Electorate,
-    /// The answer of each node, or a timeout.
+    /// The answer of each node; a timeout for a node that has not answered yet.
     answers: Vec<Answer>,
-    /// The number of nodes that have not answered.
+    /// The number of nodes that have not answered yet.
     open: usize,
 }
 
 /// Queries every node, and returns as soon as the answers decide the view.
+///
+/// # Errors
+///
+/// [`Error::NoQuorum`] if the answers within a node timeout do not decide the view.
 ///
 /// # Cancel safety
 ///
@@ -78,7 +83,7 @@ impl LeaderQuery {
         }
     }
 
-    /// Returns the view; `None` while the view still depends on the answers of the remaining nodes.
+    /// Returns the view; `None` if the view depends on nodes that have not answered or have answered with an error.
     fn view(&self) -> Option<LeaderView> {
         let needed = self.electorate.needed();
         let observed = || {
@@ -111,7 +116,7 @@ impl LeaderQuery {
     }
 }
 
-/// Whether a proclamation belongs to the holder of the lock.
+/// Whether a proclamation is by the holder of the lock, and not by an earlier leader.
 fn is_by(proclamation: &Proclamation, holder: &LeaseId) -> bool {
     mutation::altered(Mutation::ObserveWithoutLock, proclamation.lease_id == *holder, |_| true)
 }

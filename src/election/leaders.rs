@@ -1,4 +1,5 @@
-//! The stream of leaders of an election. Notices of the nodes, and polls, cause the queries.
+//! The stream of leaders of an election, for `Election::observe`. The stream queries the leader after notices of the
+//! nodes, and at intervals.
 
 use std::{
     fmt,
@@ -34,14 +35,15 @@ use crate::{
 ///
 /// The nodes send a notice of each change. The client also queries the nodes after a broken connection, and at
 /// intervals, so a lost notice only delays a change. If several changes follow quickly, the stream may return only the
-/// last. The stream returns neither a smaller term after a larger term, nor an older value after a newer value.
+/// last change. The stream returns neither a smaller term after a larger term, nor an older value after a newer value.
 ///
-/// The stream does *not* return the absence of a leader. An observer would receive the begin and the end of an absence
-/// late, so a program must not act on the absence. For an observer, a leadership ends when the stream returns the next
-/// leader. [`Election::leader`](crate::election::Election::leader) queries the present leader.
+/// The stream does *not* return the absence of a leader. An observer would receive the beginning and the end of an
+/// absence late, so a program must not act on the absence. For an observer, a leadership ends when the stream returns
+/// the next leader. [`Election::leader`](crate::election::Election::leader) returns whether there is a leader now.
 ///
-/// The stream ends only when the client is closed, such as by a shutdown. While no quorum answers, the stream waits.
-/// The stream keeps the connections of the client open, and the drop of the stream unsubscribes.
+/// The stream ends only when the client is closed, such as by a shutdown, and in a forked process. While no quorum
+/// answers, the stream waits. The stream keeps the connections of the client open, and the drop of the stream
+/// unsubscribes.
 ///
 /// `Leaders` is a [`Stream`], and has a [`next`](Self::next) method for use without that trait.
 ///
@@ -164,7 +166,7 @@ impl LeaderObserver {
                 Ok(view) => self.record(view),
                 Err(error) => {
                     tracing::debug!(election = %self.checked.resource, %error, "leader query failed");
-                    self.pace(None);
+                    self.schedule_query(None);
                     None
                 }
             };
@@ -174,8 +176,8 @@ impl LeaderObserver {
         }
     }
 
-    /// Waits for a notice or the next poll, but at least until `not_before`, because the notices of several nodes
-    /// arrive one by one.
+    /// Waits for a notice or the next poll, but at least until `not_before`. The notices of several nodes about one
+    /// change arrive one by one, and must not cause a query each.
     async fn due(&self) {
         self.context().clock.sleep_until(self.not_before).await;
         tokio::select! {
@@ -185,24 +187,27 @@ impl LeaderObserver {
         }
     }
 
-    /// Records the view of a query. Returns the proclamation of the leader, if the leader or the value is new.
+    /// Records the view of a query, and schedules the next query. Returns the proclamation of the leader, if the leader
+    /// or the value is new.
     fn record(&mut self, view: LeaderView) -> Option<Proclamation> {
-        let now = view.leader.as_ref().map(|leader| (leader.term, leader.number));
-        let is_new = mutation::altered(Mutation::ObserveBackwards, now > self.last, |_| now != self.last);
+        let latest = view.leader.as_ref().map(|leader| (leader.term, leader.number));
+        let is_new =
+            mutation::altered(Mutation::ObserveBackwards, latest > self.last, |_| latest != self.last);
         if is_new {
             self.poll = self.checked.settings.pacing.first_poll;
         }
-        self.pace(view.remaining);
+        self.schedule_query(view.remaining);
         if !is_new {
             return None;
         }
-        self.last = now;
+        self.last = latest;
         view.leader
     }
 
-    /// Sets the time of the next query. The time between two queries doubles up to the longest poll interval, with
-    /// jitter. The next query is at the latest when the lock of the leader can expire (after `remaining`).
-    fn pace(&mut self, remaining: Option<Duration>) {
+    /// Sets the time of the next query without a notice, and the earliest time of a query after a notice. The time
+    /// between two queries without a notice doubles up to the longest poll interval, with jitter. The next query is at
+    /// the latest when the lock of the leader can expire (after `remaining`).
+    fn schedule_query(&mut self, remaining: Option<Duration>) {
         let pacing = self.checked.settings.pacing;
         let poll = self.poll.mul_f64(0.5 + self.context().jitter());
         let now = self.context().now();

@@ -13,7 +13,7 @@ use crate::{
     values::{FencingToken, NodeReplies},
 };
 
-/// A won election, for as long as its lease is valid and this value lives. The methods of [`Lease`] apply: the
+/// A won election, for as long as its lease is valid and this value lives. The leadership derefs to [`Lease`]: the
 /// candidate leads while [`is_valid`](Lease::is_valid) returns true, and [`while_valid`](Lease::while_valid) runs work
 /// until the leadership is lost.
 ///
@@ -24,12 +24,13 @@ use crate::{
 /// A process that is paused between a check of the lease and the next write may write after the end of the leadership.
 /// Give the [`term`](Self::term) to the store that the leader writes to, and let the store refuse smaller terms.
 ///
-/// The drop resigns without waiting, as the drop of a [`LockGuard`] unlocks. If the drop cannot send the unlock (the
-/// process is killed, the runtime has ended, the value is leaked), another candidate is elected after the ttl.
+/// The drop resigns without waiting, as the drop of a [`LockGuard`] unlocks. If the drop cannot send the unlock,
+/// because the process is killed or the runtime has ended, another candidate is elected after the ttl. A leaked
+/// leadership is renewed until the client is closed.
 #[must_use = "dropping a leadership resigns at once: bind it to a name, `_` is none"]
 pub struct Leadership {
-    // Declared before the task, because fields are dropped in the order of declaration: first the drop of the guard
-    // unlocks. Nodes refuse a value that arrives after the unlock.
+    // This field is declared before the task, because fields are dropped in the order of declaration: the drop of the
+    // guard unlocks before the task ends. Nodes refuse a value that arrives after the unlock.
     guard: LockGuard,
     publisher: Arc<Publisher>,
     _repeat_task: RepeatTask,
@@ -37,8 +38,8 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// Returns the leadership of the holder of the lock, and starts the task that sends the value repeatedly. The
-    /// caller has to [`publish`](Self::publish) the value.
+    /// Returns the leadership of the holder of the lock, and starts the task that sends the value after every third of
+    /// the ttl. The caller has to [`publish`](Self::publish) the value at once.
     pub(super) fn begin(client: &Client, guard: LockGuard, value: Value) -> Self {
         let context = Arc::clone(&client.context);
         let publisher = Arc::new(Publisher::new(&context, Arc::clone(guard.active_lease()), value));
@@ -59,7 +60,7 @@ impl Leadership {
     }
 
     /// Changes the value of the leader (at most 64 KiB), and returns when a quorum of nodes has recorded the value.
-    /// Every later query of the leader returns this value or a later one.
+    /// While the leader leads, every later query of the leader returns this value or a later value.
     ///
     /// # Errors
     ///

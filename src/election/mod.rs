@@ -1,4 +1,4 @@
-//! Leader election by the lock on the name of the election.
+//! Leader election by the lock on the name of the election, for `Quorum::election`.
 //!
 //! ```text
 //! campaign ── lock ── proclaim the value ──▶ Leadership ── while_valid, lost, proclaim, resign
@@ -11,7 +11,8 @@
 //! ```
 //!
 //! The leader is the holder of the lock on the name of the election. The term of the leader is the fencing token of its
-//! lease. Therefore the promises of locks are also the promises of elections. An election adds only the value.
+//! lease. Therefore the promises of locks are also the promises of elections. An election adds only the value, which
+//! the leader proclaims.
 
 #[expect(clippy::module_inception, reason = "a file is named after its type")]
 mod election;

@@ -1,4 +1,5 @@
-//! The publisher, which sends the value of a leader to the nodes: once at each change, and then repeatedly.
+//! The publisher, which sends the value of a leader to the nodes: at once after each change, and again after every
+//! third of the ttl.
 
 use std::{
     sync::{Arc, Mutex},
@@ -24,8 +25,8 @@ use crate::{
     values::NodeReply,
 };
 
-/// The publisher of one leader. The value is sent repeatedly, so that a node that lost the value receives the value
-/// again.
+/// The publisher of one leadership, with its value. The value is sent repeatedly, so that a node that lost the value
+/// receives the value again.
 #[derive(Debug)]
 pub(super) struct Publisher {
     lease: Arc<ActiveLease>,
@@ -42,8 +43,8 @@ struct Latest {
     value: Value,
 }
 
-/// The handle of the task that sends the value after every third of the ttl. The task ends with the drop of the
-/// handle, or with the lease.
+/// The handle of the task that sends the value after every third of the ttl. The task ends with the drop of the handle,
+/// or with the lease. In a forked process, the drop has no effect.
 #[derive(Debug)]
 pub(super) struct RepeatTask {
     task: AbortHandle,
@@ -57,7 +58,7 @@ impl Publisher {
         Self { lease, since, latest: Mutex::new(Latest { number: 1, value }) }
     }
 
-    /// Replaces the value.
+    /// Replaces the value. The caller has to [`proclaim`](Self::proclaim) the new value.
     pub(super) fn set(&self, value: Value) {
         let mut latest = lock(&self.latest);
         *latest = Latest { number: latest.number + 1, value };
@@ -98,7 +99,8 @@ impl Publisher {
         Err(NoQuorum::new(Goal::Proclaim(self.lease.terms.resource.clone()), replies).into())
     }
 
-    /// Starts the task that sends the value repeatedly. The task keeps neither the client nor the lease alive.
+    /// Starts the task that sends the value repeatedly. The task has no hold on the lease: the drop of the guard ends
+    /// the lease, and the end of the lease ends the task.
     pub(super) fn repeat(self: &Arc<Self>, leases: &Arc<Leases>) -> RepeatTask {
         let task = repeat(Arc::clone(leases), Arc::clone(self));
         RepeatTask { task: leases.context.spawner.spawn(task.boxed()), home: leases.context.home() }
@@ -121,8 +123,8 @@ impl Publisher {
 }
 
 /// Sends the value repeatedly, each time just after a renewal by the watchdog. If a node lost its data, the renewal
-/// restores the lock there, and only then does the node accept the value. The value follows the renewal, because both
-/// have an interval of a third of the ttl, and the interval of the renewals began earlier.
+/// restores the lock at the node. Only after that, the node accepts the value. The value follows the renewal, because
+/// both have an interval of a third of the ttl, and the interval of the renewals began earlier.
 async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
     let (context, lease) = (&*leases.context, &publisher.lease);
     loop {
@@ -132,7 +134,8 @@ async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
             _ = expiry::lost(&leases, lease) => return,
             () = context.clock.sleep_until(next) => {}
         }
-        // The answers are not needed, because a node that did not record the value receives the value again.
+        // The answers are not needed, because a node that did not record the value receives the value again after the
+        // next interval.
         drop(publisher.submit(context, context.now() + lease.terms.node_timeout));
     }
 }

@@ -1,4 +1,4 @@
-//! The client of all locks, with its background tasks: their start, and the end of the client.
+//! The client, which all locks, guards and leases of a `Quorum` share: its background tasks, and its end.
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -15,8 +15,8 @@ use crate::{
     node::Node,
 };
 
-/// A client: the state that all locks, guards and leases of the client share, and the tasks that end with the client. A
-/// `Quorum` is a handle of a client.
+/// A client: the shared state of all its locks, guards and leases, and the tasks that end with the drop of this value.
+/// A `Quorum` is a handle of a client.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) context: Arc<ClientContext>,
@@ -25,18 +25,18 @@ pub(crate) struct Client {
     pub(super) read_leases: CoalescedReadLeases,
     /// The watchdog, the expiry and the stall watchdog, in this order.
     tasks: [AbortHandle; 3],
-    /// The task that holds the [`Lifeline`]. Unset for a simulated client, whose process is killed as a whole.
+    /// The task that owns the [`Lifeline`]. Unset for a simulated client, because its process is killed as a whole.
     lifeline: OnceLock<AbortHandle>,
 }
 
-/// The content of a task that never ends by itself. The end of the runtime drops the task, and the drop of this value
+/// A value in a task that never ends by itself. The end of the runtime drops the task, and the drop of this value then
 /// closes the client.
 struct Lifeline {
     leases: Weak<Leases>,
 }
 
 impl Client {
-    /// Starts the tasks of a client.
+    /// Returns a new client, and starts its tasks.
     pub(crate) fn start(
         nodes: Vec<Arc<dyn Node>>,
         settings: CheckedQuorum,
@@ -60,7 +60,8 @@ impl Client {
         })
     }
 
-    /// Has the client close when its runtime ends, or at once if the runtime has ended already.
+    /// Starts the task that closes the client at the end of the runtime. If the runtime has ended already, the client
+    /// is closed at once.
     pub(crate) fn end_with_runtime(&self) {
         let lifeline = Lifeline { leases: Arc::downgrade(&self.leases) };
         let task = async move {
@@ -91,7 +92,7 @@ fn close(leases: &Leases, reason: ClosedReason) {
 impl Drop for Client {
     fn drop(&mut self) {
         if self.context.home().is_left() {
-            // In a forked process, the drop of the last reference would close the nodes and the tasks of the original
+            // In a forked process, the drop of the last references would close the nodes and the tasks of the original
             // process.
             std::mem::forget((
                 Arc::clone(&self.context),
@@ -108,7 +109,7 @@ impl Drop for Client {
 
 impl Drop for Lifeline {
     fn drop(&mut self) {
-        // A client that was dropped before has no calls and no leases.
+        // If the leases do not exist any more, the client was dropped before, and has no calls and no leases to end.
         let Some(leases) = self.leases.upgrade() else { return };
         if !leases.context.is_closed() {
             close(&leases, ClosedReason::RuntimeEnded);

@@ -1,4 +1,4 @@
-//! Read leases that tasks of one client share. Lock requests without an owner look up, join and record these leases.
+//! Read leases that tasks of one client share. Lock requests without an owner find, join and record these leases.
 
 use std::{
     collections::HashMap,
@@ -17,29 +17,30 @@ use crate::{
     node::Resources,
 };
 
-/// The read leases that tasks of one client share, by resources.
+/// The entries of the read leases that tasks of one client share, by resources.
 #[derive(Debug, Default)]
 pub(super) struct CoalescedReadLeases(Mutex<LeaseTable>);
 
 #[derive(Debug, Default)]
 struct LeaseTable {
     leases: HashMap<Resources, Arc<CoalescedReadLease>>,
-    /// The number of entries at which unused entries are removed.
+    /// The number of entries at which a new entry causes the removal of unused entries.
     sweep_at: usize,
 }
 
-/// A read lease that tasks of one client share. Tasks that arrive before the grant can join the lease. After the grant,
-/// tasks that arrive within a further time can join, too: within the time that the won attempt took.
+/// The entry for resources that tasks of one client read, with the shared lease, if any. A task can join the lease if
+/// the task arrives before the grant, or after the grant within the time that the won attempt took.
 #[derive(Debug, Default)]
 pub(super) struct CoalescedReadLease {
-    /// The entrance of the tasks that acquire or join the lease.
+    /// The entrance of the calls that wait: a call enters, and then joins the lease or acquires a new lease. A
+    /// `try_lock` does not enter.
     pub(super) entrance: Entrance,
     lease: Mutex<Weak<ActiveLease>>,
 }
 
 impl CoalescedReadLeases {
-    /// Returns the lease that tasks share for a request; `None` if the request does not share. Only requests that read
-    /// all of their resources, with the ttl of the quorum and renewals without an end, share a lease.
+    /// Returns the entry of a request; `None` if the request may not share a lease. A request may share a lease if the
+    /// request only reads, has the ttl of the quorum, and sets neither `hold_at_most` nor `without_renewal`.
     pub(super) fn get(&self, ttl: Duration, checked: &CheckedRequest) -> Option<Arc<CoalescedReadLease>> {
         let CheckedLock { attempt, hold_at_most, is_renewed, .. } = checked.settings;
         let is_usual = attempt.ttl == ttl && is_renewed && hold_at_most.is_none();
@@ -57,8 +58,7 @@ impl CoalescedReadLeases {
 
 impl CoalescedReadLease {
     /// Adds a hold to the lease, for a task that arrived at `arrived`. The caller has to give the hold back. Returns
-    /// `None` if the lease could not be joined at that time, or if the rest of its validity is at most half of the
-    /// ttl.
+    /// `None` without a lease, if the task arrived too late, or if at most half of the ttl remains of the validity.
     pub(super) fn join(&self, arrived: Instant, now: Instant) -> Option<Arc<ActiveLease>> {
         let lease = lock(&self.lease).upgrade()?;
         let is_long_enough = lease.remaining(now) > lease.ttl() / 2;
@@ -66,7 +66,7 @@ impl CoalescedReadLease {
         (is_in_time && is_long_enough && lease.enter()).then_some(lease)
     }
 
-    /// Records a new lease, for later tasks to join.
+    /// Records a new lease in place of the earlier lease, for later tasks to join.
     pub(super) fn record(&self, lease: &Arc<ActiveLease>) {
         *lock(&self.lease) = Arc::downgrade(lease);
     }

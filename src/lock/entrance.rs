@@ -5,7 +5,8 @@ use tokio::sync::{Mutex, MutexGuard};
 
 use crate::{client::context::ClientContext, clock::Instant, error::Error};
 
-/// Admits one task at a time to lock or join a lease that several tasks share, in order of arrival.
+/// The entrance to a lease that several tasks share. One task at a time can enter, in order of arrival. The task that
+/// has entered re-enters, joins or acquires the lease, or downgrades the lease.
 #[derive(Debug, Default)]
 pub(super) struct Entrance(Mutex<()>);
 
@@ -13,7 +14,7 @@ pub(super) struct Entrance(Mutex<()>);
 pub(super) type Entered<'a> = MutexGuard<'a, ()>;
 
 impl Entrance {
-    /// Waits until the tasks ahead have left. Returns `None` if the deadline is earlier.
+    /// Waits until the tasks ahead have left, and enters. Returns `None` if the tasks have not left by the deadline.
     ///
     /// # Errors
     ///
@@ -35,7 +36,8 @@ impl Entrance {
         }
     }
 
-    /// Waits until the tasks ahead have left, without a deadline.
+    /// Waits until the tasks ahead have left, and enters. The wait has no deadline, and also continues after the close
+    /// of the client.
     pub(super) async fn enter(&self) -> Entered<'_> {
         self.0.lock().await
     }

@@ -14,12 +14,22 @@ use crate::{
     values::{LeaseId, NodeReplies},
 };
 
-/// Deletes the lock of any holder on every node, and waits until every node has answered or timed out.
+/// Deletes the lock of any holder on every node, and waits until every node has answered or timed out. Returns the
+/// reply of each node.
 ///
 /// A node that lost the key, or is unreachable now, would accept the holder's next renewal. Therefore this function
-/// also unlocks every lease id that a node names. These unlocks are for every node, are sent until they are delivered,
-/// and leave a tombstone. Readers are unlocked by their own lease ids, never by the common lease id of all readers,
-/// because later readers have the same common id.
+/// also sends every node an unlock of each lease id that any node names. These unlocks leave tombstones, and are sent
+/// again until they are delivered or the longest ttl is over. Readers are unlocked by their own lease ids, never by the
+/// common lease id of all readers, because later readers have the same common id.
+///
+/// # Errors
+///
+/// [`Error::NoQuorum`] if fewer nodes than a quorum confirmed. The unlocks above are sent nevertheless.
+///
+/// # Cancel safety
+///
+/// Requests that were submitted are not withdrawn. If the future is dropped before the nodes have named lease ids, the
+/// unlocks of these lease ids are not sent.
 pub(crate) async fn force_unlock(
     context: &ClientContext,
     checked: &CheckedRequest,
@@ -47,7 +57,7 @@ pub(crate) async fn force_unlock(
     Err(NoQuorum::new(Goal::ForceUnlock(checked.resource.clone()), replies).into())
 }
 
-/// Returns the lease ids of the holders that the nodes name, and whether each is the lease id of a reader.
+/// Returns the lease ids that the nodes name, each with whether the lease id is of a reader.
 fn named_leases(answers: Vec<Answer>) -> BTreeSet<(LeaseId, bool)> {
     let lease_ids = |answer| {
         let Answer::Inspected(inspection) = answer else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The guards of exclusive and of shared leases: unlock, downgrade and drop.
+//! The guards of leases: unlock, downgrade and drop.
 
 use std::{fmt, ops::Deref, sync::Arc};
 
@@ -21,14 +21,19 @@ use crate::{
     values::{NodeReplies, NodeReply, Refusal},
 };
 
-/// The guard of an exclusive lease on a resource or a group. The guard derefs to [`Lease`], which has the methods of
-/// the lease. The resource is held for as long as the lease is valid and this guard lives.
+/// The guard of a lease on a resource or a group. The lease is exclusive, except for a group that only reads. The guard
+/// derefs to [`Lease`], which has the methods of the lease. The resource is held for as long as the lease is valid and
+/// this guard lives.
 ///
 /// The drop of the guard unlocks without waiting: the drop submits the unlock to the client's connections, and renewal
 /// stops at once. The drop needs no runtime context, and works in a panic or a cancelled future. If the unlock cannot
-/// be sent (the process is killed, the runtime of the client has ended, the guard is leaked), the lease ends with its
-/// ttl. [`unlock`](Self::unlock) also unlocks, and returns the replies of the nodes. In a forked copy of the process,
-/// the guard holds nothing: its lease is not valid, and its drop does not unlock the lease of the original process.
+/// be sent, because the process is killed or the runtime of the client has ended, the lease ends with its ttl. If the
+/// guard is leaked, the lease is renewed as before, until the client is closed or `hold_at_most` is over. If the lease
+/// has other guards, the drop only gives this guard back, and the drop of the last guard unlocks.
+///
+/// [`unlock`](Self::unlock) also unlocks, and returns the replies of the nodes. In a forked copy of the process, the
+/// guard holds nothing: the lease is not valid, and the drop of the guard does not unlock the lease of the original
+/// process.
 ///
 /// A guard does not stop a late write: a process that is paused between a check of the guard and its next write may
 /// write after the end of the lease. Give the [`fencing_token`](Lease::fencing_token) to the store that the lock
@@ -66,7 +71,7 @@ impl LockGuard {
     /// Unlocks, and waits for the confirmation of a quorum for at most a node timeout. `Ok` means that the lease was
     /// valid until the call.
     ///
-    /// The replies show the nodes that have confirmed until now, and
+    /// The replies show the nodes that have confirmed by the return of the call, and
     /// [`NodeReplies::has_quorum`](crate::error::NodeReplies::has_quorum) returns whether these nodes are a quorum.
     /// Too few confirmations are no error, because the lease protected the work until the call. The unlock continues
     /// in the background until the last key of the lease has expired, except on a node that refuses the unlock for
@@ -83,7 +88,7 @@ impl LockGuard {
     ///
     /// # Cancel safety
     ///
-    /// The unlock is submitted to all nodes before the first `await`. If the future is dropped before its first poll,
+    /// The unlock is submitted to the nodes before the first `await`. If the future is dropped before its first poll,
     /// the drop of the guard unlocks.
     pub async fn unlock(mut self) -> Result<NodeReplies, Error> {
         self.lease.ensure_home()?;
@@ -96,7 +101,9 @@ impl LockGuard {
     /// this client reads its own writes. From the shared lease on, other clients may read, too. The exclusive lease
     /// ends at the call, and the shared lease has a token of its own.
     ///
-    /// The call takes one round trip to a quorum, and must succeed within the validity of the exclusive lease.
+    /// The call takes one round trip to a quorum, or two if the votes of the nodes differ, and must succeed within the
+    /// validity of the exclusive lease. The lease of a group that only reads is shared already. For this
+    /// lease, the call returns at once.
     ///
     /// # Errors
     ///
@@ -106,6 +113,7 @@ impl LockGuard {
     ///   resource.
     /// * [`Error::LeaseLost`] if the lease had ended before the exchange.
     /// * [`Error::NoQuorum`] if no quorum answered in time.
+    /// * [`Error::Closed`] if the client was closed during the exchange.
     ///
     /// # Cancel safety
     ///
@@ -126,7 +134,8 @@ impl LockGuard {
         read.unwrap_or_else(|| Err(lease.lost(LossReason::Unlocked).into()))
     }
 
-    /// Exchanges the exclusive lease for a shared lease, on behalf of [`downgrade`](Self::downgrade).
+    /// Exchanges the exclusive lease for a shared lease. This future is the work of [`downgrade`](Self::downgrade) that
+    /// the stall watchdog watches.
     async fn exchange(mut self) -> Result<ReadGuard, Error> {
         let (client, lease) = (Arc::clone(&self.lease.client), Arc::clone(&self.lease.active));
         let context = &*client.context;
@@ -145,8 +154,8 @@ impl LockGuard {
         let checked = read_request(context, &lease)?;
         self.is_given_back = true;
         let transferred = client.leases.transfer(&lease)?;
-        // Each node replaces the key in one step. The attempt is won only if a quorum did so before the end of the
-        // write lease.
+        // Each node replaces the key of the write lease in one step. The attempt is won only if a quorum has replaced
+        // the key before the end of the write lease.
         let outcome =
             attempt_to_downgrade(context, &checked, &lease.terms.lease_id, lease.valid_until()).await;
         let read = match outcome {
@@ -169,14 +178,15 @@ impl LockGuard {
         }))
     }
 
-    /// Runs a closure while the lease is valid, and unlocks. If the closure panics, the drop of the guard unlocks.
+    /// Runs a closure until the closure returns or the lease is lost, and unlocks. If the closure panics, the drop of
+    /// the guard unlocks.
     pub(crate) async fn run<T>(self, work: impl AsyncFnOnce(&Self) -> T) -> Result<T, Error> {
         let value = self.while_valid(work(&self)).await?;
         self.unlock().await?;
         Ok(value)
     }
 
-    /// Records the lease in the entry of its owner, for later calls to re-enter. Returns the same guard.
+    /// Records the lease in the entry of the owner, for later calls to re-enter. Returns the same guard.
     pub(super) fn of_owner(mut self, own_lease: Arc<OwnLease>) -> Self {
         own_lease.record(&self.lease.active);
         self.own_lease = Some(own_lease);
@@ -237,8 +247,9 @@ impl ReadGuard {
 
     /// Unlocks, as [`LockGuard::unlock`] does.
     ///
-    /// If other tasks of the client share the lease, only this guard is given back, and the lease continues. Nothing is
-    /// unlocked then, and the replies are the last replies of the nodes about the lease.
+    /// If the lease has other guards (a re-entry of an [`Owner`](crate::Owner), or tasks of the client that share the
+    /// lease), only this guard is given back, and the lease continues. Nothing is unlocked then, and the replies are
+    /// the last replies of the nodes about the lease.
     ///
     /// # Errors
     ///
@@ -266,8 +277,8 @@ impl fmt::Debug for ReadGuard {
     }
 }
 
-/// Returns the request for the read lease that follows a write lease: the same ttl, node timeout and renewal, and the
-/// rest of `hold_at_most`.
+/// Returns the request for the read lease that follows a write lease. The request has the ttl, the node timeout and the
+/// renewal of the write lease, and the rest of its `hold_at_most`.
 fn read_request(context: &ClientContext, lease: &ActiveLease) -> Result<CheckedRequest, Error> {
     let mut options = LockOptions::new().ttl(lease.ttl()).node_timeout(lease.terms.node_timeout);
     options.hold_at_most = lease.hold_left(context.now());

@@ -1,5 +1,5 @@
-//! The inspection of a resource: its holder and waiters, by the answers of the nodes. `Quorum::inspect` uses the
-//! query, and `quorum/` also builds inspections from other queries.
+//! The inspection of a resource: its holder and waiters, by the answers of the nodes. `Quorum::inspect` makes the query
+//! of this file. The listing of locks and the health of a quorum build inspections from queries of their own.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
 /// The state of a resource by the answers of a quorum, with the answer of each node, from
 /// [`Quorum::inspect`](crate::Quorum::inspect).
 ///
-/// The inspection was true when the nodes answered, and may be out of date on return.
+/// The inspection shows the time at which the nodes answered, and may be out of date on return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     nodes: Vec<NodeInspection>,
@@ -30,15 +30,15 @@ pub struct Inspection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockState {
-    /// One lease, which a quorum names.
+    /// One exclusive lease at a quorum, or keys of another program at a quorum.
     Held,
     /// Readers, which share the resource at a quorum.
     Shared,
-    /// No lease with a quorum. No lease would have a quorum even with all nodes that did not answer or may have lost
-    /// votes. Single nodes may have leases nevertheless, of attempts in progress.
+    /// No lease at a quorum. Even the nodes that did not answer or may have lost votes could not complete a quorum of
+    /// any lease. Single nodes may have leases nevertheless, such as the leases of attempts in progress.
     Free,
-    /// Unknown, because a lease may have a quorum together with the nodes that did not answer or are in quarantine. A
-    /// program must not treat the resource as free.
+    /// An undecided state: a lease may have a quorum together with the nodes that did not answer or may have lost
+    /// votes. A program must not treat the resource as free.
     Unclear,
 }
 
@@ -65,29 +65,30 @@ impl Inspection {
         }
     }
 
-    /// Returns the id of the lease that a quorum names: the [`Lease::id`](crate::Lease::id) at the holder. Readers
-    /// have a common id, for which [`LeaseId::is_of_readers`] is true. `None` if no lease is named, or for a key of
-    /// another program.
+    /// Returns the id of the lease that a quorum names, which is the [`Lease::id`](crate::Lease::id) of the holder's
+    /// lease. Readers have a common id, for which [`LeaseId::is_of_readers`] is true. `None` if no quorum names a
+    /// lease, or if a quorum has keys of another program.
     #[must_use]
     pub fn holder(&self) -> Option<&LeaseId> {
         self.named()?.id()
     }
 
-    /// Returns the number of guards of the holder, or the number of readers: the largest number that each node of a
-    /// quorum reaches. Returns 0 if no quorum names a lease.
+    /// Returns the number of guards of the holder, or the number of readers. If nodes differ, returns the largest
+    /// number that a quorum of nodes reaches. Returns 0 if no quorum names a lease.
     #[must_use]
     pub fn holds(&self) -> u32 {
         self.agreed(NodeInspection::holds).unwrap_or(0)
     }
 
-    /// Returns the time for which a quorum keeps the lease without a renewal; `None` if no quorum names a lease.
+    /// Returns the time for which a quorum keeps the lease without a renewal. `None` if no quorum names a lease, and
+    /// [`Duration::MAX`] if a quorum has keys without a ttl.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.agreed(|node| node.remaining().unwrap_or(Duration::MAX))
     }
 
-    /// Returns the largest fencing counter that each node of a quorum has reached: the token of the last lease, or
-    /// more after failed attempts. `None` if too few nodes have a counter.
+    /// Returns the largest fencing counter that a quorum of nodes has reached: the token of the last lease, or more
+    /// after failed attempts. `None` if fewer nodes than a quorum have a counter.
     #[must_use]
     pub fn counter(&self) -> Option<u64> {
         let mut counters: Vec<u64> = self.nodes().filter_map(NodeInspection::counter).collect();
@@ -95,7 +96,8 @@ impl Inspection {
         counters.into_iter().nth(self.needed - 1)
     }
 
-    /// Returns the readers that a quorum names, out of the readers that [each node names](NodeInspection::readers).
+    /// Returns the lease ids of the readers that a quorum names. Each node names [at most 16
+    /// readers](NodeInspection::readers), so the list may be incomplete.
     pub fn readers(&self) -> impl Iterator<Item = &LeaseId> {
         let mut named: BTreeMap<&LeaseId, usize> = BTreeMap::new();
         for (lease, _) in self.nodes().flat_map(NodeInspection::readers) {
@@ -127,7 +129,7 @@ impl Inspection {
         self.nodes().filter(|node| node.holder().is_ok()).count() - self.differing().count()
     }
 
-    /// Returns the nodes whose answers differ from the answer of the quorum.
+    /// Returns the nodes that answered and do not agree with the quorum, as [`agreeing`](Self::agreeing) counts.
     pub fn differing(&self) -> impl Iterator<Item = &NodeInspection> {
         let named = self.named();
         self.nodes().filter(move |node| match named {
@@ -148,15 +150,15 @@ impl Inspection {
         self.nodes.iter()
     }
 
-    /// Returns the largest value that each node of a quorum reaches: the q-th largest of the nodes that name the
-    /// holder.
+    /// Returns the largest value that a quorum of nodes reaches: the q-th largest value of the nodes that name the
+    /// lease. `None` if no quorum names a lease.
     fn agreed<T: Ord>(&self, of: impl Fn(&NodeInspection) -> T) -> Option<T> {
         let mut values: Vec<T> = self.supporters(self.named()?).map(of).collect();
         values.sort_unstable_by(|one, other| other.cmp(one));
         values.into_iter().nth(self.needed - 1)
     }
 
-    /// Returns the first node of the quorum that names a lease, if any.
+    /// Returns the first of the nodes that name the lease of a quorum, if any.
     fn named(&self) -> Option<&NodeInspection> {
         self.nodes().find(|node| self.supporters(node).count() >= self.needed)
     }
@@ -174,7 +176,15 @@ impl fmt::Display for Inspection {
     }
 }
 
-/// Inspects every node, and waits until each has answered or timed out.
+/// Inspects every node, and waits until each node has answered or timed out.
+///
+/// # Errors
+///
+/// [`Error::NoQuorum`] if fewer nodes than a quorum answered.
+///
+/// # Cancel safety
+///
+/// Dropping the future has no effect on the nodes.
 pub(crate) async fn inspect(context: &ClientContext, checked: &CheckedRequest) -> Result<Inspection, Error> {
     let start = context.now();
     let deadline = start + checked.settings.attempt.node_timeout;
@@ -189,7 +199,8 @@ pub(crate) async fn inspect(context: &ClientContext, checked: &CheckedRequest) -
     Ok(Inspection { nodes: by_node(context, start, answers), needed })
 }
 
-/// Returns the inspection of each node, by the answers to a request that was sent at `start`.
+/// Returns the inspection of each node, from the answers to a request that was sent at `start`. The answers are in the
+/// order of the nodes, each with the time at which the node answered, if the node did.
 pub(crate) fn by_node(
     context: &ClientContext,
     start: Instant,
@@ -202,7 +213,7 @@ pub(crate) fn by_node(
     nodes.collect()
 }
 
-/// Returns the reply of a node to an inspection, for the error without a quorum. The reply of a node in quarantine is a
+/// Returns the reply of a node, for the error of an inspection without a quorum. An answer with an abstention becomes a
 /// refusal, because the node would refuse a lock.
 fn reply(answer: &Answer) -> NodeReply {
     match answer {
@@ -255,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_is_unclear_if_unknown_votes_could_decide() {
+    fn the_state_is_unclear_if_nodes_without_an_answer_could_decide() {
         for (nodes, state) in [
             ("a1 a2 a3 - -", LockState::Held),
             ("a1 a2 b3 - -", LockState::Free),
@@ -272,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_remaining_ttl_ends_when_a_quorum_no_longer_holds() {
+    fn the_remaining_time_ends_when_a_quorum_no_longer_has_the_lease() {
         let inspection = inspection("a1 a9 a3 a7 -");
         assert_eq!(inspection.remaining(), Some(Duration::from_secs(3)));
         assert_eq!(inspection.holder(), Some(&LeaseId::from_wire(b"a")));

@@ -1,4 +1,4 @@
-//! The public handle of a lease, to which all guards deref: its terms, its loss, and renewals on request.
+//! The public handle of a lease, to which the guards of a lease deref: its terms, its loss, and renewals on request.
 
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
@@ -14,14 +14,15 @@ use crate::{
     values::{FencingToken, LeaseId, NodeReplies, NodeReply, Resource},
 };
 
-/// The handle of a lease. All guards deref to `Lease`, so its methods are methods of every guard.
+/// The handle of a lease. Each guard of a lease derefs to `Lease`, so its methods are methods of the guard. The guard
+/// of leases at several quorums has a list of [`leases`](crate::MultiLockGuard::leases) instead.
 ///
 /// A `Lease` that [`lease`](Self::lease) returns does not keep the resource locked: the drop of the guard unlocks
-/// although the handle lives. If an [`Owner`](crate::Owner) has several guards of one lease, the drop of the last
-/// guard unlocks.
+/// although the handle lives. If a lease has several guards, because an [`Owner`](crate::Owner) has re-entered or
+/// because tasks share a read lease, the drop of the last guard unlocks.
 ///
-/// `Lease` is not `Clone`. Otherwise `guard.clone()` would compile by the deref, and return a handle that does not keep
-/// the resource locked.
+/// `Lease` is not `Clone`. Otherwise `guard.clone()` would compile because of the deref, and return a handle that does
+/// not keep the resource locked.
 ///
 /// ```compile_fail,E0599
 /// # async fn clone(guard: redquorum::LockGuard) {
@@ -54,7 +55,7 @@ impl Lease {
         &self.active.terms.resource
     }
 
-    /// Returns all resources of the lease, in order.
+    /// Returns all resources of the lease, sorted.
     #[must_use]
     pub fn resources(&self) -> &[Resource] {
         &self.active.terms.resources
@@ -96,8 +97,8 @@ impl Lease {
         Ok(self.active.ensure(self.client.context.now())?)
     }
 
-    /// Waits for the end of the lease. The future is ready no later than the end of the validity. The future has a
-    /// timer of its own, which depends on no renewal, connection or node.
+    /// Waits for the end of the lease: a loss, or the unlock by its last guard. The future is ready no later than the
+    /// end of the validity. The future has a timer of its own, which depends on no renewal, connection or node.
     ///
     /// A future makes progress only if it is polled. Code that blocks its thread receives the loss late, and has to
     /// call [`ensure`](Self::ensure).
@@ -110,9 +111,10 @@ impl Lease {
         lost.unwrap_or_else(|Forked| self.lost_by_fork())
     }
 
-    /// Waits until the lease is valid for at most `left` without a further renewal. If the lease has ended, or is
-    /// valid for less than `left` already, the future is ready at once. Each renewal postpones the end of the wait.
-    /// Therefore the future is never ready while the nodes answer and `left` is well below two thirds of the ttl.
+    /// Waits until the lease is valid for at most `left` without a further renewal. If the lease has ended, or is valid
+    /// for at most `left` already, the future is ready at once. Each renewal postpones the end of the wait. Therefore
+    /// the future of a renewed lease is not ready while a quorum answers and `left` is well below two thirds of the
+    /// ttl.
     ///
     /// This wait is for work that takes time to stop, and must have stopped by the end of the lease. The future may be
     /// ready a millisecond or two late. In contrast, [`lost`](Self::lost) is never late.
@@ -142,8 +144,8 @@ impl Lease {
         let (Ok(()) | Err(Forked)) = context.unless_forked(expiry::within(context, &self.active, left)).await;
     }
 
-    /// Runs a future until the future is done or the lease is lost. `Ok` means that the lease was valid until the end
-    /// of the future.
+    /// Runs a future until the future is done or the lease ends. `Ok` means that the lease was valid until the end of
+    /// the future.
     ///
     /// The future is not polled after the end of the lease, even if the thread was blocked at that moment. A future
     /// that blocks the thread past the end of the lease is not stopped, but its output is dropped. Tasks that the
@@ -173,13 +175,13 @@ impl Lease {
         unless_lost(self.lost(), || self.ensure(), work).await
     }
 
-    /// Renews the lease now. As for a renewal by the watchdog, a quorum has to renew the lease before its validity
-    /// ends.
+    /// Renews the lease now, even a lease without renewal by the watchdog. The renewal counts only if a quorum answers
+    /// before the present validity ends.
     ///
     /// # Errors
     ///
-    /// [`Error::LeaseLost`] if the lease has ended. [`Error::NoQuorum`] if too few nodes renewed the lease, which stays
-    /// valid until its present end.
+    /// [`Error::LeaseLost`] if the lease has ended. [`Error::NoQuorum`] if too few nodes renewed the lease. The lease
+    /// then stays valid until its present end.
     ///
     /// # Cancel safety
     ///
@@ -191,14 +193,14 @@ impl Lease {
     }
 
     /// Renews the lease, and returns whether a quorum proves, without any clock, that no later lease on the resource
-    /// was granted before this call. For a reader, the proof is that no later lease of a writer was granted. `false`
-    /// is no loss: too few nodes can exclude a later lease, for instance because failed attempts of other clients
-    /// raised the counters.
+    /// was granted before this call. For a reader, the proof is that no later lease of a writer was granted. `false` is
+    /// no loss, but the lack of a proof: too few nodes can exclude a later lease, for instance because failed attempts
+    /// of other clients raised the counters.
     ///
-    /// In this renewal, each node also reports whether its counter is not above the token of this lease. For a reader,
-    /// the node reports whether the resource has had readers there without a break since this lease. A quorum of these
-    /// nodes proves that no later lease had been granted when the renewal began. The nodes have to remember their
-    /// counters.
+    /// In this renewal, each node also reports whether its counter is at most the token of this lease. For a reader,
+    /// the node reports whether the resource has had readers there without a break since this lease. If a quorum
+    /// reports so, no later lease had been granted when the renewal began. The proof assumes that the nodes remember
+    /// their counters.
     ///
     /// # Errors
     ///
@@ -211,8 +213,8 @@ impl Lease {
         self.in_process(renew_now(&self.client.leases, &self.active, RenewalReason::Proof)).await
     }
 
-    /// Returns the last reply of each node about the lease, which shows the number of nodes that could fail before the
-    /// lease is in danger.
+    /// Returns the last reply of each node about the lease. The replies show the number of nodes that may still fail
+    /// before the lease cannot be renewed.
     #[must_use]
     pub fn node_replies(&self) -> NodeReplies {
         let context = &self.client.context;
@@ -231,7 +233,7 @@ impl Lease {
         done.unwrap_or_else(|Forked| Err(self.lost_by_fork().into()))
     }
 
-    /// Returns the loss of the lease in a forked process.
+    /// Returns the loss of the lease as an error in a forked process.
     pub(crate) fn ensure_home(&self) -> Result<(), LeaseLost> {
         if self.is_forked() { Err(self.lost_by_fork()) } else { Ok(()) }
     }
@@ -245,8 +247,8 @@ impl Lease {
     }
 }
 
-/// Runs a future until the future is done, or until `ensure` reports a loss. The future is polled only while `ensure`
-/// succeeds, and its output counts only if `ensure` succeeds after that.
+/// Runs a future until the future is done, or until `lost` or `ensure` reports a loss. The future is polled only while
+/// `ensure` succeeds, and the output is dropped if `ensure` fails after the last poll.
 pub(super) async fn unless_lost<F: Future>(
     lost: impl Future<Output = LeaseLost>,
     ensure: impl Fn() -> Result<(), Error>,

@@ -1,7 +1,10 @@
 //! A lock request to one quorum: resources, settings and re-entry mode.
 //!
-//! Every lock call on one resource or one group comes here. The request decides whether the call re-enters the lease of
-//! an owner, joins a shared read lease, or acquires a lease of its own. The attempts and the wait are in `acquire/`.
+//! All locks on one resource or one group make their calls by a request: `RedLock`, `RwLock`, `MultiLock`, each group
+//! of a `MultiQuorumLock`, elections, and the multi-permit lock and the release watcher of `semaphore/`. The request
+//! decides whether the call re-enters the lease of an owner, joins a shared read lease, or acquires a lease of its own.
+//! The attempts and the wait are in `acquire/`. `Quorum::inspect`, `admin::force_unlock` and the queries of elections
+//! use only the checks of the request.
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,8 +39,8 @@ use crate::{
     values::NodeReply,
 };
 
-/// A request to one quorum for some resources, all or none: one resource of a [`RedLock`](super::RedLock), or the group
-/// of a [`MultiLock`](super::MultiLock).
+/// A request to lock resources of one quorum, all or none: one resource, or the group of a
+/// [`MultiLock`](super::MultiLock). A request can make several calls.
 #[derive(Clone, Debug)]
 pub(crate) struct LockRequest {
     pub(crate) client: Arc<Client>,
@@ -45,15 +48,15 @@ pub(crate) struct LockRequest {
     pub(crate) resources: Result<Resources, ConfigError>,
     pub(crate) settings: LockOptions,
     pub(crate) reentry: ReentryMode,
-    /// Whether this request is a part of a larger call that the stall watchdog watches for these resources. The request
-    /// then has no entry of its own at the stall watchdog.
+    /// Whether this request is a part of a larger call that the stall watchdog watches for the same resources. The
+    /// calls of the request then have no entries of their own at the stall watchdog.
     pub(super) is_part_of_call: bool,
 }
 
 /// The choice of the owner whose lease a lock request re-enters.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum ReentryMode {
-    /// The owner of the innermost scope of the task, if any.
+    /// The owner of the innermost scope of the task that makes the call, if any.
     #[default]
     OfScope,
     /// This owner.
@@ -81,7 +84,7 @@ pub(crate) struct CallGuard {
 }
 
 impl CallGuard {
-    /// Records the lease in the entry of its owner, for later calls to re-enter. Returns the same guard.
+    /// Records the lease in the entry of the owner, for later calls to re-enter. Returns the same guard and outcome.
     fn of_owner(self, own: &Arc<OwnLease>) -> Self {
         Self { guard: self.guard.of_owner(Arc::clone(own)), ..self }
     }
@@ -98,9 +101,10 @@ impl LockRequest {
         Self { is_part_of_call: true, ..self }
     }
 
-    /// Runs a call that holds leases while it waits for further leases. The stall watchdog of the client watches the
-    /// call for the resources of this request. If the stall watchdog rolled the call back, because its future was not
-    /// polled, the work starts again.
+    /// Runs the work of a larger call, which holds leases during a further wait: a lock across quorums and
+    /// `acquire_many` wait for further leases, and a campaign waits until a quorum has recorded the value. The stall
+    /// watchdog of the client watches the larger call for the resources of this request. If the larger call was not
+    /// polled, and the stall watchdog rolled the work back, the work starts again.
     pub(crate) async fn watch<T: Send + 'static>(
         &self,
         work: impl Fn() -> BoxFuture<'static, Result<T, Error>>,
@@ -113,9 +117,10 @@ impl LockRequest {
         &self.client.context
     }
 
-    /// Locks, and waits without a limit while any of the resources is held.
+    /// Locks, and waits without a limit while any of the resources is held. If no quorum answers for the quorum
+    /// timeout, the call returns an error.
     pub(crate) async fn lock(&self) -> Result<LockGuard, Error> {
-        // Without a deadline, a call ends with a guard or an error, so the loop ends in its first round.
+        // Without a deadline, a call ends with a guard or an error, so the loop ends in its first iteration.
         loop {
             if let Some(guard) = self.lock_until(None).await? {
                 return Ok(guard);
@@ -123,7 +128,8 @@ impl LockRequest {
         }
     }
 
-    /// Locks, and waits for at most `wait`. Returns `None` if the resources cannot be acquired in that time.
+    /// Locks, and waits for at most `wait`. Returns `None` if any of the resources is held or has waiters ahead at the
+    /// deadline. If no quorum answered the last attempt, the call returns an error instead of `None`.
     pub(crate) async fn lock_for(&self, wait: Duration) -> Result<Option<LockGuard>, Error> {
         self.lock_until(Some(wait)).await
     }
@@ -149,8 +155,9 @@ impl LockRequest {
         locked
     }
 
-    /// Locks as a part of a larger call, which has other waits as well. Only the larger call reports to the observer
-    /// and has an entry at the stall watchdog. Fallback polls have the longest poll interval from the start.
+    /// Acquires a lease as a part of a larger call: the lease of a release watcher. The call never re-enters or joins a
+    /// lease. Only the larger call reports to the observer, and has an entry at the stall watchdog. Fallback polls have
+    /// the longest poll interval from the start. The larger call has other waits as well.
     ///
     /// # Cancel safety
     ///
@@ -159,13 +166,14 @@ impl LockRequest {
         let mut checked = self.checked()?;
         checked.settings.pacing.first_poll = checked.settings.pacing.longest_poll;
         loop {
-            if let Some(locked) = self.lock_waiting(&checked, self.context().now(), None).await? {
+            if let Some(locked) = self.acquire_waiting(&checked, self.context().now(), None).await? {
                 return Ok(locked.guard);
             }
         }
     }
 
-    /// Makes one attempt, and returns `None` if any of the resources is held or has waiters.
+    /// Locks with at most one attempt. Returns `None` if any of the resources is held or has waiters. A call that
+    /// re-enters or joins a lease makes no attempt. If no quorum answers the attempt, the call returns an error.
     pub(crate) async fn try_lock(&self) -> Result<Option<LockGuard>, Error> {
         self.context().in_process(self.try_lock_in_process()).await
     }
@@ -185,8 +193,9 @@ impl LockRequest {
         locked
     }
 
-    /// Runs the work of a call to its end, as the owner of the call. If the stall watchdog rolled the work back,
-    /// because the future was not polled, the work starts again.
+    /// Runs the work of a call until the work returns a result. The work receives the owner of the call, if any. If the
+    /// call was not polled, and the stall watchdog rolled the work back, the work starts again. For a part of a larger
+    /// call, the stall watchdog watches only the larger call.
     async fn until_done<T: Send + 'static>(
         &self,
         checked: &CheckedRequest,
@@ -201,8 +210,11 @@ impl LockRequest {
         watch_call(&self.client.waiters, &checked.resources, work).await
     }
 
-    /// Locks as a call of an owner, which re-enters its lease, if any. Without an owner, the call joins or acquires a
-    /// shared read lease, if the request permits that.
+    /// Locks, and waits until the deadline, if any.
+    ///
+    /// With an owner, the call re-enters the lease of the owner, or acquires a lease for later calls of the owner to
+    /// re-enter. Without an owner, the call joins or acquires a shared read lease, or acquires a lease of its own if
+    /// the request may not share.
     async fn lock_as(
         &self,
         owner: Option<Owner>,
@@ -213,7 +225,7 @@ impl LockRequest {
         let Some(owner) = owner else {
             return match self.coalesced(checked) {
                 Some(coalesced) => self.lock_coalesced(&coalesced, checked, start, deadline).await,
-                None => self.lock_waiting(checked, start, deadline).await,
+                None => self.acquire_waiting(checked, start, deadline).await,
             };
         };
         let own = owner.lease_on(self.context(), &checked.resources);
@@ -235,13 +247,14 @@ impl LockRequest {
         if reentered.is_some() {
             return Ok(reentered);
         }
+        // The outage of earlier calls of the owner continues in the local queue that this call enters.
         let place = self.client.waiters.enter(&checked.resources);
         own.outage.follow(place.outage());
-        let locked = self.lock_waiting(checked, start, deadline).await?;
+        let locked = self.acquire_waiting(checked, start, deadline).await?;
         Ok(locked.map(|locked| locked.of_owner(&own)))
     }
 
-    /// Does the same as [`lock_as`](Self::lock_as), but with at most one attempt.
+    /// Locks as [`lock_as`](Self::lock_as) does, but with at most one attempt, and without a wait for other clients.
     async fn try_lock_as(
         &self,
         owner: Option<Owner>,
@@ -254,8 +267,8 @@ impl LockRequest {
             };
         };
         let own = owner.lease_on(self.context(), &checked.resources);
-        // If another task of the owner does not leave the entrance within a node timeout, that task waits for another
-        // client. This call then counts as refused.
+        // Another task of the owner may have entered. A task that stays for longer than a node timeout mostly waits for
+        // another client. This call then ends without a guard, or with an error if that task's attempts had no quorum.
         let deadline = self.context().now() + checked.settings.attempt.node_timeout;
         let Some(_entered) = own.entrance.enter_before(self.context(), Some(deadline)).await? else {
             return own.outage.at_deadline(self.context(), &checked.resource).map(|()| None);
@@ -269,12 +282,13 @@ impl LockRequest {
         Ok(locked.map(|locked| locked.of_owner(&own)))
     }
 
-    /// Re-enters the lease of an owner, if any, by a renewal that sends the new number of holds to a quorum. Nodes
-    /// keep no number of holds of readers, so a re-entry of a reader sends no request.
+    /// Re-enters the lease of an owner, and returns `None` if the owner has no lease on the resources. The re-entry of
+    /// an exclusive lease is a renewal, which sends the new number of holds to the nodes. A node does not record the
+    /// number of holds of a shared lease, so the re-entry of a shared lease sends no request.
     ///
     /// # Errors
     ///
-    /// The errors of [`OwnLease::join`], and of a renewal.
+    /// The errors of [`OwnLease::join`], and of a renewal. After an error, the new hold is given back.
     ///
     /// # Cancel safety
     ///
@@ -285,7 +299,7 @@ impl LockRequest {
         checked: &CheckedRequest,
     ) -> Result<Option<CallGuard>, Error> {
         let Some(lease) = own.join(&checked.resources, self.context().now())? else { return Ok(None) };
-        // From here on, the drop of the guard gives the hold back.
+        // The guard is made before the renewal, so that the drop of the guard gives the hold back after an error.
         let guard = LockGuard::new(Arc::clone(&self.client), Arc::clone(&lease)).of_owner(Arc::clone(own));
         if lease.counts_holds() {
             renew_now(&self.client.leases, &lease, RenewalReason::Holds).await?;
@@ -293,12 +307,14 @@ impl LockRequest {
         Ok(Some(CallGuard { guard, end: CallEnd::Reentered }))
     }
 
-    /// Returns the read lease that tasks of this client share for this request, if any.
+    /// Returns the entry of the read lease that tasks of this client share. `None` if the request may not share a
+    /// lease.
     fn coalesced(&self, checked: &CheckedRequest) -> Option<Arc<CoalescedReadLease>> {
         self.client.read_leases.get(self.context().settings.ttl, checked)
     }
 
-    /// Joins the shared read lease. If that is not possible, acquires a new read lease, which the tasks behind join.
+    /// Joins the shared read lease. If the call cannot join, acquires a new read lease, and records the lease for the
+    /// tasks behind to join. Returns `None` at the deadline.
     ///
     /// # Cancel safety
     ///
@@ -311,23 +327,25 @@ impl LockRequest {
         deadline: Option<Instant>,
     ) -> Result<Option<CallGuard>, Error> {
         let context = self.context();
-        // The place keeps the local queue and its queue entry. If the task ahead gives up, this task continues with
-        // that entry.
+        // The place keeps the local queue, and with it the queue entry of the client. If the task ahead gives up, this
+        // task continues with the same queue entry.
         let place = self.client.waiters.enter(&checked.resources);
         let entering = coalesced.entrance.enter_before(context, deadline);
         let wait = checked.settings.quorum_wait(start);
         let outlasts = place.outage().outlasts(context, &wait);
         let Some(_entered) = wait_behind_other_calls(context, checked, entering, outlasts).await?? else {
-            return place.outage().at_deadline(context, &checked.resource, false).map(|()| None);
+            let has_asked = false;
+            return place.outage().at_deadline(context, &checked.resource, has_asked).map(|()| None);
         };
         if let Some(joined) = self.join(coalesced, start) {
             return Ok(Some(joined));
         }
-        let locked = self.lock_waiting(checked, start, deadline).await?;
+        let locked = self.acquire_waiting(checked, start, deadline).await?;
         Ok(locked.inspect(|locked| coalesced.record(locked.guard.active_lease())))
     }
 
-    /// Joins the shared read lease. If that is not possible, makes one attempt.
+    /// Joins the shared read lease. If the call cannot join, makes one attempt, and records the lease of a won attempt
+    /// for later tasks to join.
     ///
     /// # Cancel safety
     ///
@@ -344,13 +362,18 @@ impl LockRequest {
         Ok(locked.inspect(|locked| coalesced.record(locked.guard.active_lease())))
     }
 
-    /// Joins the shared read lease for a call that arrived at `arrived`; `None` if that is not possible.
+    /// Joins the shared read lease for a call that arrived at `arrived`. Returns `None` if the call cannot join.
     fn join(&self, coalesced: &CoalescedReadLease, arrived: Instant) -> Option<CallGuard> {
         let lease = coalesced.join(arrived, self.context().now())?;
         Some(CallGuard { guard: LockGuard::new(Arc::clone(&self.client), lease), end: CallEnd::Joined })
     }
 
-    /// Returns the checked request of a call that locks. A read-only client is an error.
+    /// Returns the checked request of a call that changes locks on the nodes: a lock call, a campaign or a
+    /// force-unlock.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::ReadOnly`] for a read-only client, and the errors of [`checked_to_read`](Self::checked_to_read).
     pub(crate) fn checked(&self) -> Result<CheckedRequest, Error> {
         if self.context().settings.is_read_only() {
             return Err(ConfigError::ReadOnly.into());
@@ -358,7 +381,11 @@ impl LockRequest {
         self.checked_to_read()
     }
 
-    /// Returns the checked request of a query, which a read-only client may send, too.
+    /// Returns the checked request of a query. A read-only client may send queries, too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`] if the client is closed. [`Error::Config`] if the resources or the settings are invalid.
     pub(crate) fn checked_to_read(&self) -> Result<CheckedRequest, Error> {
         self.context().ensure_open()?;
         let resources = self.resources.clone()?;
@@ -366,18 +393,21 @@ impl LockRequest {
         Ok(CheckedRequest::new(resources, settings)?)
     }
 
-    /// Makes the only attempt of a call that does not wait.
+    /// Makes the only attempt of a call that does not wait. Returns `None` if the attempt was refused.
     async fn attempt(&self, checked: &CheckedRequest) -> Result<Option<CallGuard>, Error> {
+        let is_only = true;
         let outcome = tokio::select! {
             biased;
             () = self.context().closed() => return Err(self.context().closed_error()),
-            outcome = attempt_once(self.context(), checked, true) => outcome,
+            outcome = attempt_once(self.context(), checked, is_only) => outcome,
         };
         let acquired = outcome.of_only_attempt(self.context(), checked)?;
         Ok(acquired.map(|acquired| self.adopt(acquired)))
     }
 
-    async fn lock_waiting(
+    /// Acquires a lease by [`lock_waiting`], and adds the lease to the leases of the client. Returns `None` if the
+    /// resources are held at the deadline.
+    async fn acquire_waiting(
         &self,
         checked: &CheckedRequest,
         start: Instant,
@@ -388,7 +418,7 @@ impl LockRequest {
         Ok(acquired.map(|acquired| self.adopt(acquired)))
     }
 
-    /// Returns the owner of a call in the present task.
+    /// Returns the owner of a call that the present task makes.
     fn owner(&self) -> Option<Owner> {
         match &self.reentry {
             ReentryMode::OfScope => Owner::current(),
@@ -397,14 +427,14 @@ impl LockRequest {
         }
     }
 
-    /// Adds a new lease to the leases of the client, and returns its guard.
+    /// Adds a new lease to the leases of the client, and returns the guard of the lease.
     fn adopt(&self, acquired: Acquired) -> CallGuard {
         let guard = LockGuard::new(Arc::clone(&self.client), self.client.leases.adopt(acquired));
         CallGuard { guard, end: CallEnd::Acquired }
     }
 }
 
-/// Records the lease id and the token in the span of a call.
+/// Records the lease id and the token in the span of a call that returns a guard.
 fn record_lease(span: &Span, guard: Option<&LockGuard>) {
     if let Some(guard) = guard {
         span.record("id", tracing::field::display(guard.id()));

@@ -1,7 +1,8 @@
 //! Locks of one or several resources, their guards, and the inspection of holders.
 //!
-//! The public locks ([`RedLock`], [`RwLock`], [`MultiLock`]) describe a call, and [`lock_request`] makes the call.
-//! `quorum/` returns the locks. `semaphore/` and `election/` make lock requests of their own.
+//! The public locks ([`RedLock`], [`RwLock`], [`MultiLock`], [`MultiQuorumLock`]) describe calls, and [`lock_request`]
+//! makes the calls. Programs get the locks from a `Quorum`, except [`MultiQuorumLock`], which combines several
+//! [`MultiLock`]s. `semaphore/` and `election/` make lock requests of their own.
 
 pub(crate) mod client;
 mod coalesced_read_lease;

@@ -19,10 +19,11 @@ use crate::{
 
 /// The lock of several resources of one quorum, all or none: one lease, one token.
 ///
-/// One request to each node locks all resources together. Therefore no order is necessary and no deadlock is possible.
-/// A group waits until all of its resources are free at once. Therefore a steady load of locks on single resources of
-/// the group can delay the group without an end. A group has at most 1,000 resources, because each node locks all of
-/// them in one step, in which the node serves no other client.
+/// One request to each node locks all resources together. Therefore the order of the resources does not matter, and
+/// groups of one quorum cannot wait for each other in a circle. A group waits until all of its resources are free at
+/// once. Therefore a steady load of locks on single resources of the group can delay the group without an end. A group
+/// has at most 1,000 resources, because each node locks all of them in one step, in which the node serves no other
+/// client.
 ///
 /// [`MultiLock::across`] locks resources of several quorums.
 ///
@@ -47,7 +48,9 @@ pub struct MultiLock {
 
 impl MultiLock {
     pub(crate) fn new<R: AsRef<[u8]>>(client: Arc<Client>, resources: impl IntoIterator<Item = R>) -> Self {
-        Self::of_request(LockRequest::new(client, Err(group_of_none())), Ok(Vec::new())).and(resources, false)
+        let is_shared = false;
+        Self::of_request(LockRequest::new(client, Err(group_of_none())), Ok(Vec::new()))
+            .and(resources, is_shared)
     }
 
     fn of_request(request: LockRequest, named: Result<Vec<(Resource, bool)>, ConfigError>) -> Self {
@@ -55,14 +58,14 @@ impl MultiLock {
         Self { request: LockRequest { resources, ..request }, named }
     }
 
-    /// Returns one lock of several locks, on any number of quorums: a lease and a token for each quorum, all or none.
+    /// Combines locks on any number of quorums into one lock: one lease and one token for each quorum, all or none.
     ///
     /// The quorums are locked one after the other, in an order that all clients share: by their
     /// [names](crate::QuorumBuilder::name) and the addresses of their nodes. If each quorum has a name of its own, and
-    /// all clients spell the addresses alike, no groups wait for each other in a circle. Locks of one client form one
-    /// group of that quorum, and must have the same options and the same owner.
+    /// all clients spell the addresses alike, no groups wait for each other in a circle. The locks of one client form
+    /// one group with one lease, and must have the same options and the same owner.
     ///
-    /// If the locks cannot form groups, the first call returns an error.
+    /// If the locks cannot form groups, the first call of the combined lock returns an error.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -83,10 +86,11 @@ impl MultiLock {
         MultiQuorumLock::new(locks.into_iter().map(Into::into))
     }
 
-    /// Adds resources that the group only reads, and shares with other readers. The lease of a group that only reads
-    /// is a shared lease.
+    /// Adds resources that the group only reads, so that other readers can hold these resources at the same time. The
+    /// lease of a group that only reads is a shared lease.
     pub fn and_read<R: AsRef<[u8]>>(self, resources: impl IntoIterator<Item = R>) -> Self {
-        self.and(resources, true)
+        let is_shared = true;
+        self.and(resources, is_shared)
     }
 
     fn and<R: AsRef<[u8]>>(self, resources: impl IntoIterator<Item = R>, is_shared: bool) -> Self {
@@ -99,7 +103,7 @@ impl MultiLock {
         Self::of_request(self.request, named)
     }
 
-    /// Returns this group with the resources of another group added to its own.
+    /// Returns this group, with the resources of another group added. The options and the owner stay as they are.
     pub(super) fn joined(self, other: Self) -> Self {
         let named = self.named.and_then(|mut named| {
             named.extend(other.named?);
@@ -121,8 +125,8 @@ impl MultiLock {
         self
     }
 
-    /// Locks all resources, and waits while any of them is held. The call waits only in the queue of the resource for
-    /// which its last attempt was refused.
+    /// Locks all resources, and waits while any of them is held or has waiters ahead. The call waits only in the queue
+    /// of the resource for which its last attempt was refused.
     ///
     /// # Errors
     ///
@@ -149,8 +153,8 @@ impl MultiLock {
         self.request.lock_for(wait).await
     }
 
-    /// Makes one attempt, and returns `None` if any of the resources is held or has waiters. The guard must be bound
-    /// to a variable, as [`RedLock::try_lock`] shows.
+    /// Locks with at most one attempt, as [`RedLock::try_lock`] does. Returns `None` if any of the resources is held or
+    /// has waiters. The guard must be bound to a variable, as [`RedLock::try_lock`] shows.
     ///
     /// # Errors
     ///
@@ -180,7 +184,8 @@ impl MultiLock {
         &self.request
     }
 
-    /// Returns the same group after a change of its request, which must leave the resources as they are.
+    /// Returns the same group after a change of its request. The change must leave the resources as they are, because
+    /// `named` has them, too.
     pub(super) fn with_request(mut self, set: impl FnOnce(&mut LockRequest)) -> Self {
         set(&mut self.request);
         self
@@ -198,8 +203,8 @@ impl From<RedLock> for MultiLock {
     }
 }
 
-/// Returns the checked resources of a group, sorted. No resources, too many resources, or a repeated resource are an
-/// error.
+/// Returns the checked resources of a group, sorted. An empty group, a group with too many resources, and a group with
+/// a repeated resource are errors.
 fn sorted(mut resources: Vec<(Resource, bool)>) -> Result<Resources, ConfigError> {
     if resources.is_empty() {
         return Err(group_of_none());

@@ -1,4 +1,4 @@
-//! The lock of resources of several quorums, all or none.
+//! The lock of resources of several quorums, all or none, and its guard.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,9 +23,9 @@ use crate::{
 
 /// The lock of resources of several quorums, all or none, from [`MultiLock::across`].
 ///
-/// The quorums are locked one after the other, in an order that all clients share. While the call waits for a quorum,
-/// the leases at earlier quorums are renewed. If a quorum cannot be locked, or the future of the call is [not
-/// polled](crate::RedLock::lock), the earlier quorums are unlocked.
+/// The quorums are locked one after the other, in an order that all clients share. While the call waits at a quorum,
+/// the leases at earlier quorums are renewed, unless the options exclude renewals. If a quorum cannot be locked, or the
+/// future of the call is [not polled](crate::RedLock::lock), the earlier quorums are unlocked.
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is locked"]
 pub struct MultiQuorumLock {
@@ -51,8 +51,8 @@ impl MultiQuorumLock {
         Self { groups: grouped(locks) }
     }
 
-    /// Replaces all options at each quorum. Settings that the options leave open come from each quorum. Without
-    /// renewal, the leases of the first quorums may end during the wait for the last quorums.
+    /// Replaces all options at each quorum. Settings that the options leave open come from the respective quorum.
+    /// Without renewal, the leases at the first quorums may end during the wait at the last quorums.
     #[expect(clippy::needless_pass_by_value, reason = "as the setters of other locks")]
     pub fn options(self, options: LockOptions) -> Self {
         self.each(|request| request.settings = options.clone())
@@ -67,13 +67,14 @@ impl MultiQuorumLock {
     ///
     /// # Errors
     ///
-    /// As [`MultiLock::lock`]; [`Error::LeaseLost`] if the lease of one quorum is lost during the wait for another
-    /// quorum. [`Error::Config`] (`Group`) also if two clients have the same quorum name and nodes, or if locks of one
-    /// client differ in options or owner. After any error, no resource stays locked.
+    /// As [`MultiLock::lock`]; [`Error::LeaseLost`] if the lease at one quorum is lost during the wait at another
+    /// quorum. [`Error::Config`] (`Group`) also if there are no locks, if two clients have the same quorum name and
+    /// nodes, or if locks of one client differ in options or owner. After any error, no resource stays locked by this
+    /// call.
     ///
     /// # Cancel safety
     ///
-    /// As [`RedLock::lock`](crate::RedLock::lock). The leases of all quorums that were locked are unlocked.
+    /// As [`RedLock::lock`](crate::RedLock::lock). The quorums that the call has locked are unlocked.
     pub async fn lock(&self) -> Result<MultiLockGuard, Error> {
         let lock = |groups: Vec<MultiLock>| {
             async move {
@@ -123,8 +124,9 @@ impl MultiQuorumLock {
         self.watch(lock).await
     }
 
-    /// Makes one attempt at each quorum, and returns `None` if any of the resources is held or has waiters. The guard
-    /// must be bound to a variable, as [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
+    /// Locks with at most one attempt at each quorum, one quorum after the other. Returns `None` if any of the
+    /// resources is held or has waiters. The guard must be bound to a variable, as
+    /// [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
     ///
@@ -151,12 +153,12 @@ impl MultiQuorumLock {
     }
 
     /// Locks as [`lock`](Self::lock) does, runs a closure, and unlocks. `Ok` means that all leases were valid until the
-    /// closure returned. Otherwise as [`RedLock::run`](crate::RedLock::run).
+    /// closure returned. The loss of any lease has the same effect as in [`RedLock::run`](crate::RedLock::run).
     ///
     /// # Errors
     ///
-    /// The errors of [`lock`](Self::lock), after which the closure is not called; [`Error::LeaseLost`] if any lease was
-    /// lost before the closure returned.
+    /// The errors of [`lock`](Self::lock), in which case the closure is not called; [`Error::LeaseLost`] if any lease
+    /// was lost before the closure returned.
     ///
     /// # Cancel safety
     ///
@@ -168,8 +170,9 @@ impl MultiQuorumLock {
         Ok(value)
     }
 
-    /// Runs a call that locks the groups. The call holds its first leases while it waits for further leases, so the
-    /// stall watchdog of the first client watches the whole call.
+    /// Runs a call that locks the groups. The call holds the first leases while it waits for further leases, so the
+    /// stall watchdog of the first client watches the whole call, instead of the lock call of the first group. The lock
+    /// calls of the other groups are watched by the stall watchdogs of their own clients, too.
     async fn watch<T: Send + 'static>(
         &self,
         lock: impl Fn(Vec<MultiLock>) -> BoxFuture<'static, Result<T, Error>>,
@@ -210,7 +213,8 @@ impl MultiLockGuard {
         self.guards.iter().map(|guard| &**guard)
     }
 
-    /// Returns the time for which all leases are certainly valid without a further renewal: zero after the first end.
+    /// Returns the time for which all leases are certainly valid without a further renewal: zero after the end of any
+    /// lease.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.leases().map(Lease::remaining).min().unwrap_or_default()
@@ -226,7 +230,8 @@ impl MultiLockGuard {
     ///
     /// # Errors
     ///
-    /// Only [`Error::LeaseLost`], of the first lease that has ended.
+    /// Only [`Error::LeaseLost`]. If several leases have ended, the error is about the first of them in the order of
+    /// [`leases`](Self::leases).
     pub fn ensure(&self) -> Result<(), Error> {
         self.leases().try_for_each(Lease::ensure)
     }
@@ -251,7 +256,7 @@ impl MultiLockGuard {
         select_all(watches).await;
     }
 
-    /// Runs a future until the future is done or any lease is lost, as [`Lease::while_valid`] does.
+    /// Runs a future until the future is done or any lease ends, as [`Lease::while_valid`] does for one lease.
     ///
     /// # Errors
     ///
@@ -268,7 +273,8 @@ impl MultiLockGuard {
     ///
     /// # Errors
     ///
-    /// The first error of the renewals, after all of them have ended.
+    /// The error of the first failed renewal, in the order of [`leases`](Self::leases). All renewals have ended by
+    /// then.
     ///
     /// # Cancel safety
     ///
@@ -282,7 +288,8 @@ impl MultiLockGuard {
     ///
     /// # Errors
     ///
-    /// Only [`Error::LeaseLost`], if any lease had ended before the call. All other leases are unlocked nevertheless.
+    /// Only [`Error::LeaseLost`], if any lease had ended before the call. The remaining leases are unlocked
+    /// nevertheless.
     ///
     /// # Cancel safety
     ///
@@ -297,7 +304,7 @@ async fn first_loss(guards: &[LockGuard]) -> LeaseLost {
     select_all(guards.iter().map(|guard| Box::pin(guard.lost()))).await.0
 }
 
-/// Runs a future until the future is done or any of the leases is lost. Without guards, nothing can be lost.
+/// Runs a future until the future is done or any of the leases ends. Without guards, runs the future to its end.
 async fn while_all_valid<F: Future>(guards: &[LockGuard], work: F) -> Result<F::Output, Error> {
     if guards.is_empty() {
         return Ok(work.await);
@@ -307,6 +314,11 @@ async fn while_all_valid<F: Future>(guards: &[LockGuard], work: F) -> Result<F::
 }
 
 /// Returns one group for each client, in the order in which all clients lock the quorums.
+///
+/// # Errors
+///
+/// [`ConfigError::Group`] without locks, for two clients of one quorum, and as [`ensure_alike`] for locks of one
+/// client.
 fn grouped(locks: impl Iterator<Item = MultiLock>) -> Result<Vec<MultiLock>, ConfigError> {
     let mut groups: Vec<MultiLock> = Vec::new();
     for lock in locks {
@@ -324,6 +336,7 @@ fn grouped(locks: impl Iterator<Item = MultiLock>) -> Result<Vec<MultiLock>, Con
         return Err(group_of_none());
     }
     groups.sort_by_cached_key(|group| group.request().context().sort_key());
+    // Equal keys are neighbours after the sort.
     for (one, next) in groups.iter().zip(groups.iter().skip(1)) {
         let (one, next) = (one.request().context().sort_key(), next.request().context().sort_key());
         if one == next {

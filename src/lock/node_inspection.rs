@@ -57,12 +57,12 @@ impl NodeInspection {
     }
 
     /// Returns the id of the lease on the node. Readers have a common id, for which [`LeaseId::is_of_readers`] is
-    /// true. `None` if the node has no lease, or a key of another program, for which [`is_held`](Self::is_held) is
-    /// true.
+    /// true. `None` if the node has no lease, or has a key of another program. In the second case,
+    /// [`is_held`](Self::is_held) is true.
     ///
     /// # Errors
     ///
-    /// The error of the node, or of the connection to the node.
+    /// The error of the node, or of the connection to the node, if the node did not answer the inspection.
     pub fn holder(&self) -> Result<Option<&LeaseId>, &NodeError> {
         self.held.as_ref().map(|held| held.as_ref().and_then(|held| held.lease_id.as_ref()))
     }
@@ -79,8 +79,8 @@ impl NodeInspection {
         self.held().map_or(0, |held| held.holds)
     }
 
-    /// Returns the time for which the node keeps the lease without a renewal. `None` if the node has no lease, or a key
-    /// without a ttl.
+    /// Returns the time for which the node keeps the lease without a renewal. `None` if the node has no lease, or has a
+    /// key without a ttl.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.held()?.remaining
@@ -94,54 +94,53 @@ impl NodeInspection {
         self.held()?.lease_id.as_ref()
     }
 
-    /// Returns the fencing counter of the resource on the node: the largest vote of the node, or the token of a later
-    /// write-back. The counter is at least every token that the node has confirmed. The counter may be above all
-    /// tokens, because the votes of failed attempts raise the counter, too. `None` if the node has no counter, or did
-    /// not answer.
+    /// Returns the fencing counter of the resource on the node: the largest vote or token that the node has stored. The
+    /// counter may be above the tokens of all leases, because the votes of failed attempts raise the counter, too.
+    /// `None` if the node has no counter, or did not answer.
     #[must_use]
     pub fn counter(&self) -> Option<u64> {
         self.counter
     }
 
-    /// Returns the reason for which the node would not vote for a lock of this client now: [`Refusal::Quarantined`]
-    /// after a restart, a flush or a promotion, and while the node is new. `None` if the node would vote, or did not
-    /// answer.
+    /// Returns the reason for which the node abstained when it answered: [`Refusal::Quarantined`] after a restart, a
+    /// flush or a promotion that may have lost votes, and on a new node that has no metadata yet. `None` if the node
+    /// votes, or did not answer.
     #[must_use]
     pub fn abstention(&self) -> Option<&Refusal> {
         self.abstention.as_ref()
     }
 
     /// Returns the lease ids of the readers on the node, with the time for which the node keeps each lease without a
-    /// renewal. The list has the leases with the shortest times, at most 16.
+    /// renewal. The list has at most 16 leases, the leases with the shortest times.
     pub fn readers(&self) -> impl Iterator<Item = (&LeaseId, Duration)> {
         self.readers.iter().map(|(lease_id, left)| (lease_id, *left))
     }
 
-    /// Returns the number of clients in the wait queue of the resource on the node. Usually one node keeps the wait
-    /// queue, and all other nodes report 0.
+    /// Returns the number of clients in the wait queue of the resource on the node. Usually only the queue node has a
+    /// wait queue, and all other nodes report 0.
     #[must_use]
     pub fn waiters(&self) -> u32 {
         self.waiters.as_ref().map_or(0, |waiters| waiters.count)
     }
 
-    /// Returns the first waiter in the wait queue on the node. The [label](LeaseId::label) of its id names the waiting
-    /// client.
+    /// Returns the id of the first waiter in the wait queue on the node, if any. The [label](LeaseId::label) of the id
+    /// names the waiting client.
     #[must_use]
     pub fn first_waiter(&self) -> Option<&LeaseId> {
         self.waiters.as_ref().map(|waiters| &waiters.first)
     }
 
-    /// Whether the node may have a lease that is not in its answer, because the node did not answer or may have lost
-    /// votes.
+    /// Whether the node may have had the vote of a lease that this inspection does not show: the node did not answer,
+    /// or may have lost votes and names no lease.
     pub(super) fn may_be_held(&self) -> bool {
-        // The remaining quarantine is unset until a client registers with the node. A node to which no client has
-        // written metadata has no lease, so the node counts as free.
+        // The remaining time of a quarantine is unset until a client registers with the node. A node without metadata
+        // has no lease, so the node counts as free.
         let may_have_lost = matches!(self.abstention, Some(Refusal::Quarantined { remaining: Some(_) }));
         self.held.is_err() || (may_have_lost && !self.is_held())
     }
 
-    /// Returns the time from the request to the answer of the node: a round trip, the wait behind earlier requests on
-    /// the connection, and other work of this client in between. `None` if the node itself did not answer.
+    /// Returns the time from the request to the answer of the node. The time includes the wait behind earlier requests
+    /// on the connection, and other work of this client in between. `None` if the node itself did not answer.
     #[must_use]
     pub fn latency(&self) -> Option<Duration> {
         self.latency

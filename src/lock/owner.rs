@@ -1,4 +1,4 @@
-//! Re-entrancy by an explicit handle, the owner. Lock requests look up the lease of their owner here.
+//! Re-entrancy by an explicit handle, the owner. Lock requests find the lease of their owner here.
 
 use std::{
     collections::HashMap,
@@ -26,8 +26,8 @@ tokio::task_local! {
 ///
 /// Re-entrancy is explicit: a thread or a task is never an owner by itself. If a lock is
 /// [`owned_by`](crate::RedLock::owned_by) an owner, or is called inside of the [`scope`](Self::scope) of the owner,
-/// the call re-enters the lease that the owner has on the resource. If the owner has no lease, the call waits like any
-/// other call.
+/// the call re-enters the lease that the owner has on the resource. If the owner has no lease on the resource, the call
+/// waits like a call without an owner. Semaphores, [`AnyOf`](crate::AnyOf) and elections are never re-entrant.
 ///
 /// Each hold has a guard of its own with the *same* fencing token. Guards may be dropped in any order, and the drop of
 /// the last guard unlocks. Ttl, renewal and `hold_at_most` are the settings of the first hold, so a re-entry does not
@@ -37,9 +37,9 @@ tokio::task_local! {
 /// An owner belongs to one process, and a clone is the same owner. Two tasks with one owner lock one after the other,
 /// and then hold the resource *together*: an owner does not exclude its own tasks.
 ///
-/// An owner re-enters exactly the resource or the group of its lease. A group of which the owner holds only a part is
-/// another request, and waits for that part like the request of another client. A re-entry is one attempt to renew the
-/// lease by a quorum. A re-entry of a lease that only reads sends no request.
+/// An owner re-enters only calls for exactly the resource or the group of its lease, by the same client. A group of
+/// which the owner holds only a part waits for that part, like the call of another client. A re-entry makes no lock
+/// attempt, but one renewal, which a quorum has to confirm. A re-entry of a lease that only reads sends no request.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -58,7 +58,8 @@ pub struct Owner {
     leases: Arc<Mutex<HashMap<Key, Arc<OwnLease>>>>,
 }
 
-/// The client and the resources of a lease. The resources are the same for a lease to read and a lease to write.
+/// The client and the resources of an entry. The resources are in their exclusive form, so that the read lease and the
+/// write lease of an owner have the same entry.
 type Key = (Uuid, Resources);
 
 /// The entry of an owner for some resources, with the lease, if any.
@@ -78,7 +79,7 @@ impl Owner {
         Self::default()
     }
 
-    /// Runs a future in the scope of this owner: every lock in the future without another owner is
+    /// Runs a future in the scope of this owner: every lock that the future calls, and that has no other owner, is
     /// [owned by](crate::RedLock::owned_by) this owner.
     ///
     /// Tasks that the future spawns are not in the scope.
@@ -90,8 +91,8 @@ impl Owner {
         CURRENT.scope(self.clone(), future).await
     }
 
-    /// Runs a closure in the scope of this owner: every lock of the [blocking API](crate::blocking) on this thread
-    /// without another owner is owned by this owner.
+    /// Runs a closure in the scope of this owner: every lock of the [blocking API](crate::blocking) that the closure
+    /// calls on this thread, and that has no other owner, is owned by this owner.
     #[cfg(feature = "blocking")]
     pub fn sync_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         CURRENT.sync_scope(self.clone(), work)
@@ -102,12 +103,13 @@ impl Owner {
         Arc::ptr_eq(&self.leases, &other.leases)
     }
 
-    /// Returns the owner of the innermost scope of this task.
+    /// Returns the owner of the innermost scope of this task; `None` outside of all scopes.
     pub(super) fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
     }
 
-    /// Returns the entry of this owner for some resources of a client, for readers and writers alike.
+    /// Returns the entry of this owner for these resources of a client. Reads and writes of the resources have the same
+    /// entry. Also removes unused entries.
     pub(super) fn lease_on(&self, context: &ClientContext, resources: &Resources) -> Arc<OwnLease> {
         let mut leases = lock(&self.leases);
         // An entry is in use as long as a task or a guard has the entry, or the lease exists.
@@ -118,11 +120,12 @@ impl Owner {
 }
 
 impl OwnLease {
-    /// Adds a hold to the lease, which the caller has to give back; `None` if there is no lease with a guard.
+    /// Adds a hold to the lease, and returns the lease. The caller has to give the hold back. Returns `None` if there
+    /// is no lease, or if all guards of the lease are given back.
     ///
     /// # Errors
     ///
-    /// * [`Error::LeaseLost`] if the lease has ended, and one of its guards lives.
+    /// * [`Error::LeaseLost`] if the lease is lost, and one of its guards lives.
     /// * [`ConfigError::WouldDeadlock`] if the lease reads a resource that the call writes.
     pub(super) fn join(&self, wanted: &Resources, now: Instant) -> Result<Option<Arc<ActiveLease>>, Error> {
         let lease = lock(&self.lease).upgrade();

@@ -20,9 +20,9 @@ use crate::{
 /// assumptions of the [crate's promises](crate#what-is-promised-and-on-what-it-rests) about clocks and about the
 /// memory of nodes.
 ///
-/// A `RedLock` is a description, cheap to clone, and several tasks may use one value at once. Each successful call
-/// returns a guard of a lease with a token of its own. The lock is not re-entrant, except for an explicit [`Owner`]: a
-/// second `lock` waits while the first guard lives.
+/// A `RedLock` is a description, cheap to clone, and several tasks may use one value at once. Without an [`Owner`], the
+/// lock is not re-entrant: each successful call returns the guard of a lease with a token of its own, and a second
+/// `lock` waits while the first guard lives. Calls of one owner re-enter the lease of the owner.
 ///
 /// A future borrows the lock, so a spawned task has to own the lock:
 ///
@@ -73,9 +73,9 @@ impl RedLock {
 
     /// Locks, and waits while the lock is held or another waiter is ahead in the queue.
     ///
-    /// Waiters get the lock in order of arrival, and an unlock wakes one waiter. The order is an order of clients,
-    /// because each client has one queue entry for all of its tasks. [GUARANTEES.md] lists all exceptions, such as
-    /// failing nodes and clients of other libraries.
+    /// Waiters get the lock in order of arrival, and an unlock wakes the first waiter. The order is an order of
+    /// clients, because each client has one queue entry for all of its tasks. [GUARANTEES.md] lists all exceptions,
+    /// such as failing nodes and clients of other libraries.
     ///
     /// [GUARANTEES.md]: https://github.com/redquorum/redquorum/blob/main/docs/GUARANTEES.md#order-among-waiters
     ///
@@ -86,12 +86,13 @@ impl RedLock {
     /// * [`Error::Config`] if the settings or the name are invalid, or (`WouldDeadlock`) if the owner of the call reads
     ///   the resource.
     /// * [`Error::LeaseLost`] if the call would re-enter a lost lease.
-    /// * [`Error::Closed`] after a shutdown.
+    /// * [`Error::Closed`] if the client is closed, such as by a shutdown, before or during the call.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future withdraws the queue entry, and rolls the attempt back. No key of the attempt is left on a
-    /// node after one round trip, or after one ttl on an unreachable node.
+    /// Dropping the future rolls the attempt back, and withdraws the queue entry if no other call of the client needs
+    /// the entry. No key of the attempt is left on a node after one round trip, or after one ttl on an unreachable
+    /// node.
     ///
     /// A future that is not polled delays no other call for long. If the future was woken, and is then not polled for
     /// the quorum's attempt timeout, the attempt is rolled back. If other calls of this client want the resource
@@ -109,8 +110,8 @@ impl RedLock {
     /// the holder is unknown. A `wait` that is shorter than a round trip ends with `NoQuorum`: to lock without a wait,
     /// call [`try_lock`](Self::try_lock).
     ///
-    /// One exception: the answer of the queue node suffices for `None`. If the queue node defers an attempt, because
-    /// the lock is held or other clients wait, the attempt asks no other node.
+    /// There is an exception: the answer of the queue node suffices for `None`. If the queue node defers an attempt,
+    /// because the lock is held or other clients wait, the attempt asks no other node.
     ///
     /// # Cancel safety
     ///
@@ -119,7 +120,10 @@ impl RedLock {
         self.request.lock_for(wait).await
     }
 
-    /// Makes one attempt, and returns `None` if the lock is held, or if the resource has waiters.
+    /// Locks with at most one attempt. Returns `None` if the lock is held, or if the resource has waiters.
+    ///
+    /// A call of an owner that holds the lock re-enters, without an attempt. If another task of the owner waits for the
+    /// lock, the call returns `None` after a node timeout.
     ///
     /// The guard must be bound to a variable. In `if lock.try_lock().await?.is_some() { work() }` the guard is dropped
     /// before the block begins, so another client can have the lock while `work` runs. The following code keeps the
@@ -139,8 +143,8 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// As [`lock`](Self::lock), but [`Error::NoQuorum`] if fewer nodes than a quorum answered within a node timeout.
-    /// The answer of the queue node suffices for `None`, as in [`try_lock_for`](Self::try_lock_for).
+    /// As [`lock`](Self::lock), but [`Error::NoQuorum`] if fewer nodes than a quorum answered the attempt. The answer
+    /// of the queue node suffices for `None`, as in [`try_lock_for`](Self::try_lock_for).
     ///
     /// # Cancel safety
     ///
@@ -152,11 +156,11 @@ impl RedLock {
     /// Locks as [`lock`](Self::lock) does, runs a closure, and unlocks. `Ok` means that the lease was valid until the
     /// closure returned.
     ///
-    /// The lease is renewed while the closure runs. If the lease is lost, the closure is dropped at its present
-    /// `await`. Code between two awaits, and tasks that the closure spawned, continue and can call
-    /// [`ensure`](crate::Lease::ensure). If the lease is lost before the closure returns, the value is dropped. A
-    /// closure whose value is needed in any case has to store the value itself. If the closure panics, the resource is
-    /// unlocked, and the panic continues.
+    /// While the closure runs, the lease is renewed, unless the options exclude renewals. If the lease is lost, the
+    /// closure is dropped at its present `await`. Code between two awaits, and tasks that the closure spawned, continue
+    /// and can call [`ensure`](crate::Lease::ensure). If the closure returns a value after the loss, the value is
+    /// dropped. A closure whose value is needed in any case has to store the value itself. If the closure panics, the
+    /// resource is unlocked, and the panic continues.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -170,8 +174,8 @@ impl RedLock {
     ///
     /// # Errors
     ///
-    /// The errors of [`lock`](Self::lock), after which the closure is not called; [`Error::LeaseLost`] if the lease was
-    /// lost before the closure returned.
+    /// The errors of [`lock`](Self::lock), in which case the closure is not called; [`Error::LeaseLost`] if the lease
+    /// was lost before the closure returned.
     ///
     /// # Cancel safety
     ///

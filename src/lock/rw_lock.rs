@@ -16,20 +16,21 @@ use crate::{
 
 /// The lock of one resource with many readers at once, or one writer.
 ///
-/// At any time, either readers or one writer have valid leases, under the assumptions of the [crate's
-/// promises](crate#what-is-promised-and-on-what-it-rests). A [`RedLock`] on the resource is the same lock as the write
-/// lock, and therefore excludes readers and writers. Waiters are served in order of arrival, so a stream of readers
-/// does not delay a writer for ever, and a stream of writers does not delay a reader for ever.
+/// Valid leases of readers and a valid lease of a writer do not exist at the same time, and at most one writer has a
+/// valid lease, under the assumptions of the [crate's promises](crate#what-is-promised-and-on-what-it-rests). A
+/// [`RedLock`] on the resource is the same lock as the write lock, and therefore excludes readers and writers. Waiters
+/// are served in order of arrival, so a stream of readers does not delay a writer for ever, and a stream of writers
+/// does not delay a reader for ever.
 ///
 /// Readers have fencing tokens, too. If a reader is granted before the attempt of a writer begins, the reader has a
 /// smaller token than the writer. If a reader is granted after the writer, the reader has a larger token. Readers
 /// between two writers may have equal tokens.
 ///
 /// Tasks of one client that read at the same time share a lease under three conditions: the calls have no [`Owner`],
-/// the ttl is the ttl of the quorum, and the options set neither `hold_at_most` nor `without_renewal`. A task joins
-/// the shared lease only if this delays a writer no longer than a lease of the task alone would. If a thousand tasks
-/// call `read` at once, and no task unlocks before the last task has joined, all tasks together cost the nodes as much
-/// as one task.
+/// the ttl is the ttl of the quorum, and the options set neither `hold_at_most` nor `without_renewal`. A task joins the
+/// shared lease only if the joint lease delays a writer no longer than a lease of the task alone would. If a thousand
+/// tasks call `read` at once, and no task unlocks before the last task has joined, the nodes receive as many requests
+/// as from one task.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -62,8 +63,9 @@ impl RwLock {
         Self { reader: self.reader.options(options.clone()), writer: self.writer.options(options) }
     }
 
-    /// Sets the owner of the calls of this lock, as [`RedLock::owned_by`] does. An owner that writes may read and write
-    /// again, and an owner that reads may read again. A re-entry does not wait behind waiters.
+    /// Sets the owner of the calls of this lock, as [`RedLock::owned_by`] does. While the owner holds the write lock,
+    /// its calls for reading and for writing re-enter. While the owner holds a read lock, its calls for reading
+    /// re-enter. A re-entry does not wait behind waiters.
     pub fn owned_by(self, owner: &Owner) -> Self {
         Self { reader: self.reader.owned_by(owner), writer: self.writer.owned_by(owner) }
     }
@@ -81,8 +83,9 @@ impl RwLock {
         self.reader.lock().await.map(ReadGuard::new)
     }
 
-    /// Makes one attempt to lock for reading, and returns `None` if a writer holds the lock, or if the resource has
-    /// waiters. The guard must be bound to a variable, as [`RedLock::try_lock`] shows.
+    /// Locks for reading with at most one attempt, as [`RedLock::try_lock`] does. Returns `None` if a writer holds the
+    /// lock, or if the resource has waiters. A call that joins a lease of other tasks makes no attempt. The guard must
+    /// be bound to a variable, as [`RedLock::try_lock`] shows.
     ///
     /// # Errors
     ///
@@ -109,8 +112,8 @@ impl RwLock {
         Ok(self.reader.try_lock_for(wait).await?.map(ReadGuard::new))
     }
 
-    /// Locks for reading, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that no client held the
-    /// write lock until the closure returned.
+    /// Locks for reading, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that the read lease was
+    /// valid until the closure returned, so that no client held the write lock meanwhile.
     ///
     /// # Errors
     ///
@@ -141,8 +144,9 @@ impl RwLock {
         self.writer.lock().await
     }
 
-    /// Makes one attempt to lock for writing, and returns `None` if readers or a writer hold the lock, or if the
-    /// resource has waiters. The guard must be bound to a variable, as [`RedLock::try_lock`] shows.
+    /// Locks for writing with at most one attempt, as [`RedLock::try_lock`] does. Returns `None` if readers or a writer
+    /// hold the lock, or if the resource has waiters. The guard must be bound to a variable, as [`RedLock::try_lock`]
+    /// shows.
     ///
     /// # Errors
     ///
@@ -169,8 +173,8 @@ impl RwLock {
         self.writer.try_lock_for(wait).await
     }
 
-    /// Locks for writing, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that no other client held
-    /// a read lock or the write lock until the closure returned.
+    /// Locks for writing, runs a closure, and unlocks, as [`RedLock::run`] does. `Ok` means that the write lease was
+    /// valid until the closure returned, so that no other client held a read lock or the write lock meanwhile.
     ///
     /// # Errors
     ///

@@ -16,21 +16,21 @@ use crate::{
 /// The largest number of candidates: the resources of which a lock takes one.
 const MAX_CANDIDATES: usize = 64;
 
-/// The lock of any one of several resources, whichever is free first.
+/// The lock of any one of several resources. A call takes the first resource that the call can acquire.
 ///
 /// The lease is an ordinary lease on one resource, which [`Lease::resource`](crate::Lease::resource) of the guard
 /// returns. The lease excludes every other lock on that resource.
 ///
-/// A client that finds no vacant resource waits in the queues of up to three random resources, and takes the first
-/// that becomes free. If there are more than three resources, a waiting call can acquire the remaining resources in
-/// two ways:
+/// A call that finds no vacant resource waits in the queues of up to three random resources, and takes the first of
+/// them that becomes free. If there are more than three resources, a waiting call can acquire the remaining resources
+/// in two ways:
 ///
-/// * After some 500 ms, the call also competes for the role of the *release watcher*. One client for each set of
-///   resources has this role, and listens for the release of every resource of the set.
+/// * After some 500 ms, the call also competes for the role of the *release watcher*. For each set of resources, one
+///   waiting call at a time has this role, and listens for the release of every resource of the set.
 /// * The call queries all resources once in each [longest poll interval](LockOptions::poll_interval).
 ///
-/// Clients that wait for a single resource keep their order. Clients that wait for any of several resources have no
-/// order.
+/// Calls that wait for a single resource, such as by [`RedLock::lock`](crate::RedLock::lock), keep their order. Calls
+/// that wait for any of several resources have no order.
 ///
 /// The lock is never re-entrant, even in the scope of an [`Owner`](crate::Owner).
 ///
@@ -107,8 +107,8 @@ impl AnyOf {
         Ok(self.request.lock_for(None, wait).await?.map(|(_, guard)| guard))
     }
 
-    /// Attempts one resource, and then resources that a node reports as vacant, without waiting. Returns `None` if
-    /// every resource is held or has waiters. The guard must be bound to a variable, as
+    /// Attempts one resource, and then resources that a node reports as vacant, without waiting. Returns `None` if no
+    /// attempt succeeds, because the resources are held or have waiters. The guard must be bound to a variable, as
     /// [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl AnyOf {
     }
 }
 
-/// Returns the candidates, sorted. No resources, too many resources, or a repeated resource are an error.
+/// Returns the candidates, sorted. An empty set, a set with too many resources, and a repeated resource are errors.
 fn candidates(resources: Result<Vec<Resource>, InvalidResource>) -> Result<Candidates, ConfigError> {
     let mut resources = resources?;
     resources.sort_unstable();

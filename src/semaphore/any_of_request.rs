@@ -1,5 +1,5 @@
-//! A request to lock any one of several resources. The request adds the release watcher, the observer and the stall
-//! watchdog to the calls of `acquire/any_of`.
+//! A request to lock any one of several resources, by which `AnyOf` and `Semaphore` make their calls. The request adds
+//! the release watcher, the report to the observer, and the stall watchdog to the calls of `acquire/any_of`.
 
 use std::{fmt, future::pending, sync::Arc, time::Duration};
 
@@ -42,7 +42,7 @@ pub(super) struct AnyOfRequest {
 pub(super) struct Candidates {
     /// The name of the whole set, for logs and errors.
     pub(super) name: Resource,
-    /// The resource of the release watcher's lock. Only clients with the same candidates have the same lock, because a
+    /// The resource of the release watcher's lock. Only calls with the same candidates use the same lock, because a
     /// release watcher listens only for the release of its own candidates.
     pub(super) release_watcher: Resource,
     pub(super) count: usize,
@@ -51,8 +51,8 @@ pub(super) struct Candidates {
     pub(super) is_semaphore: bool,
 }
 
-/// The usual ttl of the release watcher's lock. If the process of a release watcher dies, the next watcher begins
-/// after this time. Until then, waiting calls acquire candidates by their queues and polls.
+/// The usual ttl of the release watcher's lock. If the process of a release watcher dies, the next release watcher
+/// begins when this time is over. Until then, waiting calls acquire candidates by their queues and polls.
 const RELEASE_WATCHER_TTL: Duration = Duration::from_secs(10);
 
 /// The smallest ttl of the release watcher's lock, as a number of node timeouts.
@@ -62,9 +62,10 @@ const NODE_TIMEOUTS_PER_TTL: u32 = 4;
 type LockedCandidate = (usize, LockGuard);
 
 impl AnyOfRequest {
-    /// Locks one candidate, preferably `first`, and waits without a limit while all candidates are held.
+    /// Locks one candidate, and waits without a limit while all candidates are held. The call attempts the candidate
+    /// `first` before all other candidates.
     pub(super) async fn lock(&self, first: Option<usize>) -> Result<LockedCandidate, Error> {
-        // Without a deadline, a call ends with a guard or an error, so the loop ends in its first round.
+        // Without a deadline, a call ends with a guard or an error, so the loop ends in its first iteration.
         loop {
             if let Some(locked) = self.lock_until(first, None).await? {
                 return Ok(locked);
@@ -72,8 +73,8 @@ impl AnyOfRequest {
         }
     }
 
-    /// Locks one candidate, preferably `first`, and waits for at most `wait`. Returns `None` if none can be acquired
-    /// in that time.
+    /// Locks one candidate as [`lock`](Self::lock) does, but waits for at most `wait`. Returns `None` if no candidate
+    /// can be acquired in that time.
     pub(super) async fn lock_for(
         &self,
         first: Option<usize>,
@@ -113,14 +114,16 @@ impl AnyOfRequest {
         self.call("lock", CallEnd::TimedOut, first, work).await
     }
 
-    /// Attempts candidates without waiting. Returns `None` if every candidate is held or has waiters.
+    /// Attempts candidates without waiting, `first` before all other candidates. Returns `None` if no attempt succeeds,
+    /// because the candidates are held or have waiters.
     pub(super) async fn try_lock(&self, first: Option<usize>) -> Result<Option<LockedCandidate>, Error> {
         let work = |any_of: CheckedAnyOf| async move { any_of.try_lock().await }.boxed();
         let locking = self.call("try_lock", CallEnd::Held, first, work);
         self.client.context.in_process(locking).await
     }
 
-    /// Returns the number of candidates that a quorum reports as vacant.
+    /// Returns the number of candidates that a quorum reports as vacant. Marks are ignored: candidates with a yield
+    /// mark or a writer mark count as vacant.
     pub(super) async fn vacant(&self) -> Result<usize, Error> {
         self.client.context.in_process(self.vacant_in_process()).await
     }
@@ -152,8 +155,8 @@ impl AnyOfRequest {
         Ok(votes.into_iter().filter(|votes| *votes >= needed).count())
     }
 
-    /// Returns the request for a lock of a role that one client has at a time. Its lease is renewed until the guard is
-    /// dropped, and has no owner.
+    /// Returns the request for a lock that only one call at a time has: the lock of the release watcher, or the
+    /// multi-permit lock. The lease of this lock is renewed until the guard is dropped, and has no owner.
     pub(super) fn singleton_lock(&self, name: Resource, settings: LockOptions) -> LockRequest {
         let mut request = LockRequest::new(Arc::clone(&self.client), Ok([name].into()));
         (request.settings, request.reentry) = (settings, ReentryMode::Never);
@@ -161,9 +164,10 @@ impl AnyOfRequest {
         request
     }
 
-    /// Waits for the role of the release watcher, and then acquires a candidate in this role.
+    /// Waits for the role of the release watcher, and then acquires a candidate in this role. If the role cannot be
+    /// acquired or is lost, the call competes for the role again after the longest poll interval.
     ///
-    /// The call competes for the role only after a delay, because most calls acquire a candidate earlier.
+    /// The call first competes for the role after a delay, because most calls acquire a candidate earlier.
     async fn watch_releases(&self, any_of: &CheckedAnyOf) -> AcquiredCandidate {
         let context = &*self.client.context;
         let pacing = any_of.settings.pacing;
@@ -184,7 +188,7 @@ impl AnyOfRequest {
     }
 
     /// Runs the work of a call, watched by the stall watchdog, and reports the call to the observer. Returns the guard
-    /// of the acquired lease. A call that acquires nothing, and has no error, ends as `without_guard`.
+    /// of the acquired lease. If the work acquires no lease, and returns no error, the reported end is `without_guard`.
     async fn call(
         &self,
         name: &'static str,
@@ -220,7 +224,7 @@ impl AnyOfRequest {
         }))
     }
 
-    /// Returns the checked request of a call that locks. A read-only client is an error.
+    /// Returns the checked request of a call that locks. For a read-only client, returns an error.
     fn checked(&self, first: Option<usize>) -> Result<CheckedAnyOf, Error> {
         let context = &*self.client.context;
         if context.settings.is_read_only() {
@@ -243,8 +247,8 @@ impl AnyOfRequest {
     }
 }
 
-/// Returns the options of the release watcher's lock: node timeout and poll interval of the candidates, with the same
-/// or a shorter ttl.
+/// Returns the options of the release watcher's lock: the node timeout and the poll interval of the candidates, and a
+/// ttl that is at most the ttl of the candidates.
 fn release_watcher_options(candidates: &CheckedLock) -> LockOptions {
     let CheckedLock { attempt, pacing, .. } = candidates;
     let ttl = RELEASE_WATCHER_TTL.max(attempt.node_timeout.saturating_mul(NODE_TIMEOUTS_PER_TTL));

@@ -1,7 +1,7 @@
-//! Locks of any one of several resources, and semaphores, which lock any one of their slots.
+//! Locks of any one of several resources, and semaphores. A permit of a semaphore is a lock of any one of its slots.
 //!
-//! [`AnyOf`] and [`Semaphore`] are the public API. Both make an [`any_of_request`], and `acquire/any_of` acquires the
-//! lease.
+//! [`AnyOf`] and [`Semaphore`] are the public API. Both make requests of [`any_of_request`], and `acquire/any_of`
+//! acquires the leases.
 
 mod any_of;
 mod any_of_request;

@@ -33,32 +33,32 @@ const MAX_PERMITS: u32 = 1_024;
 /// The largest number of permits that one call acquires.
 const MAX_PERMITS_AT_ONCE: usize = 64;
 
-/// A semaphore: a number of permits for all clients of the quorum. At most this number of permits is valid at a time,
-/// under the assumptions of the [crate's promises](crate#what-is-promised-and-on-what-it-rests).
+/// A semaphore: a number of permits, which all clients of the quorum share. At most this number of permits is valid at
+/// a time, under the assumptions of the [crate's promises](crate#what-is-promised-and-on-what-it-rests).
 ///
 /// Each permit is an ordinary lease on one of the *slots* of the semaphore, which are numbered from 0. Therefore a
 /// permit is renewed, lost and fenced as every lease is. No node counts permits: if each of three nodes admitted *n*
 /// permits, and a permit needed the votes of two nodes, 1.5 *n* permits would be valid.
 ///
-/// The caller sets the number of permits, as in tokio. If the numbers of the callers differ, at most the largest
-/// number of permits is valid. To change the number, deploy the new number to all callers. After a change to a smaller
-/// number, a slot beyond that number is no longer used once its permit ends. The command `redquorum inspect` shows
-/// slots in use beyond a number.
+/// Each program sets the number of permits, as with the semaphore of tokio, and no node enforces the number. If the
+/// numbers of several programs differ, permits up to the largest number may be valid. To change the number, deploy the
+/// new number to all programs. After a change to a smaller number, a slot beyond that number is no longer used once
+/// its permit ends. The command `redquorum inspect` shows slots in use beyond a number.
 ///
-/// A client that finds no vacant slot waits in the queues of three random slots, or of all slots if there are fewer. If
+/// A call that finds no vacant slot waits in the queues of three random slots, or of all slots if there are fewer. If
 /// there are more than three slots, a waiting call can acquire the remaining slots in two ways:
 ///
-/// * After some 500 ms, the call also competes for the role of the *release watcher*. This one client listens for the
-///   release of every slot.
+/// * After some 500 ms, the call also competes for the role of the *release watcher*. One waiting call at a time has
+///   this role, and listens for the release of every slot.
 /// * The call queries all slots once in each [longest poll interval](LockOptions::poll_interval). Therefore a waiter
 ///   takes a free slot within 8 s by default.
 ///
-/// Clients that wait for the same slots are served in the order of [`RedLock::lock`](crate::RedLock::lock). Clients
-/// that wait for different slots have no order: with more than three slots, later clients may be served earlier,
-/// repeatedly.
+/// Clients that wait for the same slots get permits in the order of [`RedLock::lock`](crate::RedLock::lock). Clients
+/// that wait for different slots have no order: with more than three slots, later clients may repeatedly get permits
+/// earlier.
 ///
-/// A permit is never re-entered. Clients that each acquire several permits one after the other may wait for each other.
-/// Therefore these clients need [`acquire_many`](Semaphore::acquire_many). The option
+/// A permit is never re-entered. Clients that each acquire several permits one after the other may wait for each other
+/// for ever. [`acquire_many`](Semaphore::acquire_many) prevents this. The option
 /// [`hold_at_most`](LockOptions::hold_at_most) limits the time for which a permit is valid.
 ///
 /// A program should use one semaphore value for all of its permits. The value first attempts the slot that it released
@@ -91,17 +91,17 @@ type Slots = Arc<Mutex<FirstSlots>>;
 struct FirstSlots {
     /// The slots that this semaphore has released, the latest last.
     released: Vec<usize>,
-    /// The slot of the last call that found no released slot. Each such call attempts the next slot, so that tasks of
-    /// this client do not split votes.
+    /// The slot that was last chosen for a call while `released` was empty. The next choice is the following slot, so
+    /// that tasks of this client do not split votes.
     next: usize,
 }
 
 /// A permit of a [`Semaphore`], for as long as its lease is valid and this value lives. The permit derefs to [`Lease`],
 /// which has the methods of the lease. The drop releases the permit, as the drop of a [`LockGuard`] unlocks.
 ///
-/// Tokens of different slots are not comparable. Therefore a store that is written under permits needs a row for each
-/// slot. The store has to refuse a slot that is not below the number of permits, and a token that is below the token
-/// in the row of its slot.
+/// Tokens of different slots are not comparable. Therefore a store that is written under permits needs a row with a
+/// token for each slot. The store has to refuse a write for a slot that is not below the number of permits, and a write
+/// whose token is below the token in the row of the slot.
 #[must_use = "dropping a permit releases it at once: bind it to a name, `_` is none"]
 pub struct Permit {
     guard: LockGuard,
@@ -168,8 +168,8 @@ impl Semaphore {
         Ok(self.request.lock_for(self.first(), wait).await?.map(|locked| self.permit(locked)))
     }
 
-    /// Attempts one slot, and then slots that a node reports as vacant, without waiting. Returns `None` if every slot
-    /// is held or has waiters. The permit must be bound to a variable, as
+    /// Attempts one slot, and then slots that a node reports as vacant, without waiting. Returns `None` if no attempt
+    /// succeeds, because the slots are held or have waiters. The permit must be bound to a variable, as
     /// [`RedLock::try_lock`](crate::RedLock::try_lock) shows.
     ///
     /// # Errors
@@ -186,20 +186,20 @@ impl Semaphore {
     /// Acquires `permits` permits (1 to 64, and at most the number of the semaphore), all or none, and waits until all
     /// are acquired.
     ///
-    /// Clients that acquire several permits take turns by a lock, the multi-permit lock, in the order of
-    /// [`RedLock::lock`](crate::RedLock::lock). The holder of that lock keeps the permits that it has, and waits for
-    /// the rest. Therefore no clients wait for each other in a circle, but a client that needs many permits delays the
-    /// clients behind. Clients that acquire a single permit do not need the multi-permit lock. If its holder hangs, an
-    /// operator can [force-unlock](Self::multi_permit_resource) the multi-permit lock.
+    /// The calls of `acquire_many` take turns by a lock, the multi-permit lock, in the order of
+    /// [`RedLock::lock`](crate::RedLock::lock). The call with this lock keeps the permits that it has acquired, and
+    /// waits for the rest. Therefore calls of `acquire_many` do not wait for each other in a circle, but a call for
+    /// many permits delays the calls behind. [`acquire`](Self::acquire) does not need the multi-permit lock. If the
+    /// holder of the multi-permit lock hangs, an operator can [force-unlock](Self::multi_permit_resource) this lock.
     ///
     /// A caller that has a permit of this semaphore must not wait for more permits by this call, because the call may
-    /// wait for the caller's own permit. A permit that ends during the wait for the rest is acquired again. If the
-    /// wait takes longer than the validity of leases [without renewal](crate::LockOptions::without_renewal), these may
-    /// end repeatedly.
+    /// wait for the caller's own permit. If a permit ends during the wait for the rest, the call acquires a permit
+    /// again. If the options are [without renewal](crate::LockOptions::without_renewal), and the wait takes longer than
+    /// the validity of a lease, permits may end repeatedly.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire); [`Error::Config`] (`OutOfRange`) if the number is invalid.
+    /// As [`acquire`](Self::acquire); [`Error::Config`] (`OutOfRange`) also if `permits` is out of range.
     ///
     /// # Cancel safety
     ///
@@ -218,8 +218,9 @@ impl Semaphore {
                     tokio::select! {
                         biased;
                         acquired = semaphore.collect(wanted) => return acquired,
-                        // After the loss, another client may collect permits. If both clients kept permits, each might
-                        // wait for the permits of the other. Therefore this call releases its permits.
+                        // After the loss of the multi-permit lock, another client may collect permits. If both clients
+                        // kept permits, each client might wait for permits of the other client. Therefore this call
+                        // releases its permits, and begins again.
                         _ = guard.lost() => {}
                     }
                 }
@@ -229,9 +230,9 @@ impl Semaphore {
         multi_permit_lock.watch(acquire).await
     }
 
-    /// Acquires several permits, as [`acquire_many`](Self::acquire_many) does, and waits for at most `wait`. Returns
-    /// `None` if the permits cannot all be acquired in that time. Before a return of `None`, the call checks whether a
-    /// quorum answers. The check takes at most a further node timeout.
+    /// Acquires several permits, as [`acquire_many`](Self::acquire_many) does, and waits for at most `wait`. If the
+    /// permits cannot all be acquired in that time, the call checks whether a quorum answers, and then returns `None`.
+    /// The check takes at most a further node timeout.
     ///
     /// # Errors
     ///
@@ -268,12 +269,13 @@ impl Semaphore {
         }
     }
 
-    /// Acquires `permits` permits without waiting, all or none. Returns `None` if fewer permits are free, or if another
-    /// client has the multi-permit lock.
+    /// Acquires `permits` permits without waiting, all or none. Returns `None` if fewer slots can be acquired, or if
+    /// the multi-permit lock is held or has waiters.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire); [`Error::Config`] (`OutOfRange`) if the number is invalid.
+    /// As [`try_acquire`](Self::try_acquire); [`Error::Config`] (`OutOfRange`) also if `permits` is out of range.
+    /// [`Error::LeaseLost`] if a permit ended before the last permit was acquired.
     ///
     /// # Cancel safety
     ///
@@ -288,7 +290,7 @@ impl Semaphore {
                 let mut permits: Vec<Permit> = Vec::with_capacity(wanted);
                 while permits.len() < wanted {
                     // Parallel calls may take votes for a slot from each other, so a slot may stay free. Therefore the
-                    // missing permits are attempted again, until a repetition acquires none.
+                    // missing permits are attempted again, until an iteration acquires no permit.
                     let before = permits.len();
                     for attempt in join_all((before..wanted).map(|_| semaphore.try_acquire())).await {
                         permits.extend(attempt?);
@@ -340,7 +342,7 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] if the semaphore has no slot of this number, or is invalid.
+    /// [`ConfigError`] if the semaphore has no slot of this number, or if its name or number of permits is invalid.
     pub fn slot_resource(&self, slot: usize) -> Result<Resource, ConfigError> {
         let Candidates { count, resource_at, .. } = self.request.candidates.clone()?;
         if slot >= count {
@@ -349,19 +351,19 @@ impl Semaphore {
         Ok(resource_at(slot))
     }
 
-    /// Returns the resource of the multi-permit lock, by which clients that acquire several permits take turns, to
-    /// [inspect](Quorum::inspect) or [force-unlock](crate::admin::force_unlock). After a force-unlock, the holder
-    /// releases the permits that the call has acquired, and waits for the lock again.
+    /// Returns the resource of the multi-permit lock, by which calls of `acquire_many` take turns, to
+    /// [inspect](Quorum::inspect) or [force-unlock](crate::admin::force_unlock). After a force-unlock, the call that
+    /// had the lock releases the permits that it has acquired, and waits for the lock again.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] if the semaphore is invalid.
+    /// [`ConfigError`] if the name or the number of permits is invalid.
     pub fn multi_permit_resource(&self) -> Result<Resource, ConfigError> {
         Ok(names::multi_permit(&self.request.candidates.clone()?.name))
     }
 
-    /// Returns the slot to attempt first. `None` if the semaphore is invalid, and in a forked process, where a thread
-    /// that does not exist may have left the mutex locked.
+    /// Returns the slot to attempt first; `None` if the name or the number of permits is invalid. In a forked process,
+    /// also returns `None`, because a thread that does not exist there may have left the mutex locked.
     fn first(&self) -> Option<usize> {
         if self.home().is_left() {
             return None;
@@ -382,7 +384,8 @@ impl Semaphore {
         self.request.client.context.home()
     }
 
-    /// Returns the request for the multi-permit lock. Its holder keeps permits while it waits for the rest.
+    /// Returns the request for the multi-permit lock. The request has the options of this semaphore, except that the lease
+    /// is always renewed and has no `hold_at_most`.
     fn multi_permit_lock(&self, name: &Resource) -> LockRequest {
         self.request.singleton_lock(names::multi_permit(name), self.request.settings.clone())
     }
@@ -399,9 +402,9 @@ impl Semaphore {
 
     /// Acquires `wanted` permits, all of which are valid on return.
     async fn collect(&self, wanted: usize) -> Result<Vec<Permit>, Error> {
-        // One call for each permit waits. If each call waited in three queues, the last calls would mostly wait for
-        // slots that this client has already. Therefore each call waits in more queues, unless many permits are
-        // wanted.
+        // Each missing permit has a call of its own, which waits. If each call waited in three queues, the last calls
+        // would mostly wait for slots that this client already has. Therefore each call waits in more queues, unless
+        // many permits are wanted.
         let mut single = self.clone();
         single.request.queues = (MAX_PERMITS_AT_ONCE / wanted).max(QUEUES_JOINED);
         let mut permits = Vec::with_capacity(wanted);
@@ -464,7 +467,7 @@ impl Drop for SlotReturn {
     }
 }
 
-/// Returns the slots of a semaphore as candidates. An invalid number of permits is an error.
+/// Returns the slots of a semaphore as candidates. For an invalid number of permits, returns an error.
 fn slots_of(name: Resource, permits: u32) -> Result<Candidates, ConfigError> {
     if permits == 0 || permits > MAX_PERMITS {
         return Err(out_of_range("permits", permits, format!("1 to {MAX_PERMITS}")));

@@ -238,13 +238,13 @@ async fn timed<T>(future: impl Future<Output = T>) -> (T, Duration) {
     (value, start.elapsed())
 }
 
-/// Checks that a future is not ready within `duration`.
+/// Polls a call for `duration`, and checks that the call does not end.
 async fn assert_pending_for<T>(future: impl Future<Output = T>, duration: Duration) {
     assert!(tokio::time::timeout(duration, future).await.is_err(), "the call ended without a vacant slot");
 }
 
-/// Each waiter is in the queues of only three of 400 slots. One waiter at a time is the release watcher,
-/// which gets any released slot.
+/// Each waiter is in the queues of only three of 400 slots. One waiter at a time is the release watcher, and gets the
+/// next released slot.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_gets_the_next_released_slot_even_outside_of_its_queues() {
     let cluster = MemoryCluster::new(5);
@@ -271,8 +271,8 @@ async fn a_waiter_gets_the_next_released_slot_even_outside_of_its_queues() {
     assert_eq!(locked_nodes(&cluster), NONE, "the key of a release watcher is left");
 }
 
-/// The only waiter for the slot has left the queue of the slot. The client of the permit still has the record
-/// of a waiter, so its unlock sets a yield mark.
+/// The only waiter in the queue of the slot has left the queue. The client of the permit still has a record of this
+/// waiter, so the release of the permit sets a yield mark.
 #[tokio::test(start_paused = true)]
 async fn the_release_watcher_takes_a_slot_despite_its_yield_mark() {
     let cluster = MemoryCluster::new(3);
@@ -344,7 +344,7 @@ async fn the_ttl_of_the_release_watcher_depends_on_the_options_of_the_permits() 
     }
 }
 
-/// In 30 s, five nodes get 30 to 100 requests together: for queue entries, for the lease of the release
+/// In 30 s, all five nodes together receive 30 to 100 requests: for queue entries, for the lease of the release
 /// watcher, and to find slots that expired without a notice.
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_permit_sends_few_requests() {
@@ -365,14 +365,14 @@ async fn a_wait_for_a_permit_sends_few_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acquire_many_returns_all_permits_or_none() {
+async fn acquire_many_keeps_permits_until_it_has_all_or_is_dropped() {
     let cluster = MemoryCluster::new(3);
     let (client_a, client_b) = (client(&cluster), client(&cluster));
     let (semaphore_a, semaphore_b) = (client_a.semaphore("s", 4), client_b.semaphore("s", 4));
     let single = semaphore_b.acquire().await.unwrap();
     let mut waiting = Box::pin(semaphore_a.acquire_many(4));
     tokio::select! {
-        _ = &mut waiting => panic!("another client has a permit"),
+        _ = &mut waiting => panic!("all permits were acquired while another client has a permit"),
         () = pass(Duration::from_secs(1)) => {}
     }
     assert!(
@@ -388,7 +388,7 @@ async fn acquire_many_returns_all_permits_or_none() {
     );
     let mut waiting = Box::pin(semaphore_a.acquire_many(4));
     tokio::select! {
-        _ = &mut waiting => panic!("another client has a permit"),
+        _ = &mut waiting => panic!("all permits were acquired while another client has a permit"),
         () = pass(Duration::from_secs(1)) => {}
     }
     drop(single);
@@ -399,8 +399,8 @@ async fn acquire_many_returns_all_permits_or_none() {
     assert_eq!(locked_nodes(&cluster), NONE, "the multi-permit lock is left");
 }
 
-/// Has six clients acquire one or several of ten permits repeatedly. Returns the largest number of
-/// permits that were held at the same time.
+/// Lets six clients repeatedly acquire permits of a semaphore with ten permits. Returns the largest number of permits
+/// that were held at the same time.
 async fn acquire_repeatedly() -> usize {
     let cluster = MemoryCluster::new(3);
     let clients: Vec<Quorum> = (0..6).map(|_| client(&cluster)).collect();
@@ -441,7 +441,7 @@ async fn calls_of_acquire_many_do_not_wait_for_each_other_forever() {
     }
 }
 
-/// If the calls of one owner re-entered the multi-permit lock, the calls would wait for each other.
+/// If the calls of one owner re-entered the multi-permit lock, each call could keep permits that the other calls need.
 #[tokio::test(start_paused = true)]
 async fn calls_of_acquire_many_by_one_owner_take_turns() {
     let cluster = MemoryCluster::new(3);
@@ -469,7 +469,7 @@ async fn all_permits_of_acquire_many_are_valid_when_the_call_returns() {
     let single = client_b.semaphore("s", 3).acquire().await.unwrap();
     let mut waiting = Box::pin(semaphore_a.acquire_many(3));
     tokio::select! {
-        _ = &mut waiting => panic!("another client has a permit"),
+        _ = &mut waiting => panic!("all permits were acquired while another client has a permit"),
         () = pass(Duration::from_secs(15)) => {}
     }
     drop(single);
@@ -486,8 +486,8 @@ async fn acquire_many_refuses_invalid_numbers_of_permits() {
     }
 }
 
-/// One node answers that the slot is held, and the other two nodes do not answer. Each node is the answering
-/// node once, with and without a waiter of another client.
+/// One node answers that the slot is held, and the other two nodes do not answer. The cases are each node as the
+/// answering node, without and with a waiter of another client.
 #[tokio::test(start_paused = true)]
 async fn acquire_ends_at_its_quorum_timeout_although_one_node_answers() {
     for (answering, has_waiter) in (0..3).flat_map(|node| [(node, false), (node, true)]) {

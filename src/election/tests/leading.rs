@@ -91,7 +91,7 @@ async fn a_leader_changes_its_value_and_keeps_its_term() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_without_a_quorum_is_an_error_and_is_sent_again_after_the_next_renewal() {
+async fn a_value_that_no_quorum_recorded_is_sent_again_after_a_renewal() {
     let cluster = MemoryCluster::new(3);
     let election = election_of_new_client(&cluster);
     let leadership = election.campaign("old").await.unwrap();
@@ -110,8 +110,9 @@ async fn nodes_without_data_get_the_value_after_the_next_renewal() {
     let cluster = MemoryCluster::new(5);
     let election = election_of_new_client(&cluster);
     let leadership = election.campaign("host-1").await.unwrap();
-    // Each node loses its data in turn, and the next renewal restores the value. At the end, no
-    // node has data from the first proclamation.
+    // The nodes lose their data one after the other. After each loss, the next renewal restores the lock at the node,
+    // and then the leader sends the node its value again. At the end, each node has lost the value of the campaign
+    // once.
     for node in 0..5 {
         server(&cluster, node).forget();
         pass(TTL / 3 + Duration::from_millis(1)).await;
@@ -121,7 +122,7 @@ async fn nodes_without_data_get_the_value_after_the_next_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_value_of_a_resigned_leader_is_not_returned_and_expires_with_its_ttl() {
+async fn the_value_of_a_resigned_leader_is_hidden_and_expires_after_a_ttl() {
     let cluster = MemoryCluster::new(3);
     let election = election_of_new_client(&cluster);
     election.campaign("host-1").await.unwrap().resign().await.unwrap();
@@ -131,14 +132,14 @@ async fn the_value_of_a_resigned_leader_is_not_returned_and_expires_with_its_ttl
     assert_eq!(
         leader_value(&election).await,
         None,
-        "the value of the last leader is returned for a lock without a value"
+        "the query returns the value of the resigned leader while another lease holds the lock"
     );
     {
         let _broken = break_rule(Some(Mutation::ObserveWithoutLock));
         assert_eq!(
             leader_value(&election).await.as_deref(),
             Some("host-1"),
-            "without the check of the lock, the query has to return the old value"
+            "the query has to return the old value if the check of its lease id is switched off"
         );
     }
     drop(guard);

@@ -75,7 +75,7 @@ async fn only_a_shutdown_ends_an_observer() {
     thaw_all(&cluster);
     let _leadership = election_of_new_client(&cluster).campaign("host-1").await.unwrap();
     let leader = tokio::time::timeout(Duration::from_secs(8), leaders.next()).await.unwrap();
-    assert_eq!(leader.unwrap().value_str(), "host-1", "the poll after the outage returns the leader");
+    assert_eq!(leader.unwrap().value_str(), "host-1", "the poll after the outage has to return the leader");
     let (ended, _) = tokio::join!(leaders.next(), quorum.shutdown());
     assert_eq!(ended, None);
     assert_eq!(StreamExt::next(&mut leaders).now_or_never(), Some(None));
@@ -87,7 +87,8 @@ async fn a_change_without_a_notice_is_returned_by_the_next_poll() {
     let cluster = MemoryCluster::new(3);
     let mut leaders = election_of_new_client(&cluster).observe().unwrap();
     assert!(leaders.next().now_or_never().is_none());
-    // The notices arrive while the nodes answer queries with errors, so only a later poll finds the leader.
+    // The stream is not polled when the notices arrive. When the stream handles the notices, the nodes answer queries
+    // with errors, so only a later poll finds the leader.
     let leadership = election_of_new_client(&cluster).campaign("host-1").await.unwrap();
     all_behave(&cluster, &Behaviour::Failing(NodeError::Loading));
     assert!(tokio::time::timeout(TTL / 2, leaders.next()).await.is_err());
@@ -117,8 +118,9 @@ async fn an_observer_sends_few_queries_without_changes() {
     assert!(per_second <= 1.5, "{per_second} queries per second at all nodes together");
 }
 
-/// Returns the values that an observer returns while nodes 1 and 2 have the value `1`, and node 0 has `2`.
-/// First node 1 fails, so a query finds the new value. Then node 0 fails, so a query finds the old value.
+/// Returns the values that an observer returns while nodes 1 and 2 have the value `1`, and node 0 has the value `2`.
+/// First node 1 fails, so a query finds the new value at node 0. Then node 0 fails, so a query finds only the old
+/// value.
 async fn observed_while_nodes_disagree(leaders: &mut Leaders, cluster: &MemoryCluster) -> Vec<String> {
     let election = election_of_new_client(cluster);
     let leadership = election.campaign("1").await.unwrap();

@@ -1,4 +1,4 @@
-//! The drop of the public futures of locks and guards, at each point at which a future waits.
+//! The drop of futures of the public API, after each number of polls. No key may be left.
 
 use std::{pin::pin, time::Duration};
 
@@ -10,8 +10,8 @@ use crate::{LockGuard, MemoryCluster, Quorum, node::memory::Behaviour};
 /// A call of the public API. Its arguments are a client, and a guard of the lock `own` of that client.
 type Call = fn(Quorum, LockGuard) -> BoxFuture<'static, ()>;
 
-/// The calls, by name. Each future owns the argument that its call uses. The other argument is dropped
-/// before the first poll. `shutdown` does not wait, since in-memory nodes have no undelivered unlocks.
+/// The calls, by name. Each future owns the argument that its call uses. The other argument is dropped before the first
+/// poll. `shutdown` does not wait, since in-memory nodes have no undelivered unlocks.
 const CALLS: [(&str, Call); 14] = [
     ("lock", |quorum, _guard| async move { drop(quorum.red_lock("free").lock().await) }.boxed()),
     ("lock of a held resource", |quorum, _guard| {
@@ -51,19 +51,20 @@ const CALLS: [(&str, Call); 14] = [
     ("shutdown", |quorum, _guard| async move { drop(quorum.shutdown().await) }.boxed()),
 ];
 
-/// The most polls before a drop. All calls end by then on five nodes, except `lost` and the lock of a held
-/// resource.
+/// The limit of the number of polls before a drop. All calls end by then on five nodes, except `lost` and the lock of a
+/// held resource.
 const MAX_POLLS: usize = 60;
 
-/// Has a hanging node execute and answer its oldest request. If no request is pending, 7 ms pass.
+/// Makes one hanging node execute and answer the oldest request of this node. If no request is pending, sleeps for 7
+/// ms.
 async fn answer_one_request(cluster: &MemoryCluster) {
     if !cluster.servers().iter().any(|server| server.answer_next()) {
         pass(Duration::from_millis(7)).await;
     }
 }
 
-/// Polls the call at most `polls` times, drops the call, and checks that no key is left. Returns
-/// whether the call had ended before.
+/// Polls the call at most `polls` times, drops the call, and checks that no key is left. Returns whether the call had
+/// ended by itself before the drop.
 async fn drop_after(polls: usize, name: &str, call: Call) -> bool {
     let cluster = MemoryCluster::new(5);
     let holder = client(&cluster);
@@ -90,17 +91,20 @@ async fn drop_after(polls: usize, name: &str, call: Call) -> bool {
     has_ended
 }
 
-/// Each call is dropped after every possible number of polls.
+/// Each call is dropped after 0, 1, 2 ... polls, until the call ends by itself.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_public_future_leaves_no_key_on_any_node() {
     for (name, call) in CALLS {
-        let mut waits = 0;
+        let mut most_polls_pending = 0;
         for polls in 0..MAX_POLLS {
             if drop_after(polls, name, call).await {
                 break;
             }
-            waits = polls;
+            most_polls_pending = polls;
         }
-        assert!(waits > 0 || name == "shutdown", "{name} never waited, so no drop during a wait was tested");
+        assert!(
+            most_polls_pending > 0 || name == "shutdown",
+            "{name} never waited, so no drop during a wait was tested"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `Lease::expiring_within`: the warning before the end of a lease.
+//! `expiring_within` of leases, of locks across quorums and of leaderships. The tests call the moment at which the
+//! future becomes ready the warning.
 
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ async fn the_warning_is_immediate_near_the_end_and_after_a_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_gets_the_warning_of_its_first_lease_to_expire() {
+async fn a_lock_across_quorums_gets_the_warning_of_the_first_expiring_lease() {
     let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
     let eu = Quorum::builder().name("eu").connect_in_memory(&clusters[0]).unwrap();
     let us = Quorum::builder().name("us").connect_in_memory(&clusters[1]).unwrap();

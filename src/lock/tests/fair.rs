@@ -19,12 +19,12 @@ fn spawn_lock(quorum: &Quorum) -> JoinHandle<Result<LockGuard, Error>> {
     tokio::spawn(async move { lock.lock().await })
 }
 
-/// Lets all tasks run for 5 ms.
+/// Sleeps for 5 ms, so that the other tasks run until they wait.
 async fn settle() {
     pass(Duration::from_millis(5)).await;
 }
 
-/// Polls a waiting call, and lets all other tasks run for 5 ms. Panics if the call ends.
+/// Polls a waiting call for 5 ms, while the other tasks run. Panics if the call ends.
 async fn poll_waiting(waiting: &mut (impl Future + Unpin)) {
     tokio::select! {
         biased;
@@ -52,7 +52,7 @@ fn take_attempts(cluster: &MemoryCluster) -> Vec<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_of_a_free_resource_leaves_no_queue_entry() {
+async fn a_lock_of_a_free_resource_makes_no_queue_entry() {
     let cluster = MemoryCluster::new(5);
     let quorum = client(&cluster);
     let guard = quorum.red_lock(R).lock().await.unwrap();
@@ -126,8 +126,8 @@ async fn a_waiter_that_gives_up_leaves_the_queue_and_the_next_waiter_is_woken() 
     drop(second.await.unwrap().unwrap());
 }
 
-/// The first waiter is dropped after its wake and before its attempt. No other event makes the queue
-/// node wake the next waiter soon.
+/// The first waiter is dropped after its wake and before its attempt. Only the removal of its queue entry can make the
+/// queue node wake the next waiter soon.
 #[tokio::test(start_paused = true)]
 async fn the_next_waiter_is_woken_if_a_woken_waiter_gives_up() {
     let cluster = MemoryCluster::new(5);
@@ -146,10 +146,10 @@ async fn the_next_waiter_is_woken_if_a_woken_waiter_gives_up() {
     assert_eq!(total_waiters(&cluster), 0);
 }
 
-/// The first waiter is dropped after the queue node has voted for this waiter, and before the other
-/// nodes have. The rollback deletes the vote, but the deletion alone wakes no waiter.
+/// The first waiter is dropped after the queue node has voted for this waiter, and before the other nodes have voted.
+/// No unlock of a lease follows, so the rollback has to wake the next waiter.
 #[tokio::test(start_paused = true)]
-async fn the_next_waiter_is_woken_if_a_waiter_with_the_queue_node_s_vote_gives_up() {
+async fn the_next_waiter_is_woken_if_a_waiter_with_one_vote_gives_up() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let first = client(&cluster);
@@ -175,7 +175,7 @@ async fn the_next_waiter_is_woken_if_a_waiter_with_the_queue_node_s_vote_gives_u
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_with_several_tasks_re_enters_the_queue_at_its_end_after_each_task() {
+async fn a_client_with_several_tasks_queues_again_at_the_end_after_each_lease() {
     let cluster = MemoryCluster::new(5);
     let guard = client(&cluster).red_lock(R).lock().await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
@@ -204,7 +204,8 @@ async fn a_client_with_several_tasks_re_enters_the_queue_at_its_end_after_each_t
     assert_eq!(total_waiters(&cluster), 0);
 }
 
-/// The waiter is not polled between the unlock and the attempt of the newcomer, so the resource is free then.
+/// The waiter is not polled between the unlock and the attempt of the newcomer, so no lease holds the resource at the
+/// time of the attempt.
 #[tokio::test(start_paused = true)]
 async fn try_lock_yields_to_waiters_and_enters_no_queue() {
     let cluster = MemoryCluster::new(3);

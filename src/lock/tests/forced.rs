@@ -34,7 +34,8 @@ impl Fixture {
         server(&self.cluster, node).publish(&topic);
     }
 
-    /// Publishes 10,000 notices per second for this time. The client receives each notice separately.
+    /// Publishes 10,000 notices per second for this number of seconds, in turn at the five nodes. The client receives
+    /// each notice separately.
     async fn flood(&self, seconds: u64) {
         for at in 0..10_000 * seconds {
             self.publish(usize::try_from(at % 5).unwrap());
@@ -77,8 +78,8 @@ async fn a_notice_after_quiet_causes_a_renewal_at_once() {
     }
 }
 
-/// The notice of the force-unlock follows the burst within the delay of the rate limit, so its renewal
-/// is delayed.
+/// The notice of the force-unlock follows the burst within the delay of the rate limit, so the renewal for this
+/// notice is delayed.
 #[tokio::test(start_paused = true)]
 async fn the_last_notice_of_a_burst_causes_a_renewal() {
     for notices in [1, 2, 3, 10, 100, 1_000] {
@@ -89,7 +90,7 @@ async fn the_last_notice_of_a_burst_causes_a_renewal() {
         }
         let start = tokio::time::Instant::now();
         crate::admin::force_unlock(&client(&fixture.cluster), "r").await.unwrap();
-        // During the delay, the client acquires further leases, each with a shorter ttl. The renewal of each is
+        // During the delay, the client acquires further leases. Each further lease has a shorter ttl, so its renewal is
         // due before the renewals of the earlier leases.
         let mut further_guards = Vec::new();
         for share in 2..9 {
@@ -105,9 +106,10 @@ async fn the_last_notice_of_a_burst_causes_a_renewal() {
     }
 }
 
-/// Nodes with different latencies send the notices of one force-unlock at different times.
+/// Nodes with different latencies send the notices of one force-unlock at different times. The test publishes notices
+/// of five nodes 4 ms apart before the force-unlock.
 #[tokio::test(start_paused = true)]
-async fn notices_of_several_nodes_a_few_ms_apart_cause_renewals_within_80_ms() {
+async fn a_loss_is_reported_within_80_ms_if_notices_arrive_a_few_ms_apart() {
     let fixture = Fixture::new().await;
     let start = tokio::time::Instant::now();
     for node in 0..5 {

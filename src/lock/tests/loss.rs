@@ -1,4 +1,4 @@
-//! Renewals and losses of leases: the reasons for a loss, and the time at which the holder receives the loss.
+//! Renewals and losses of leases: the reasons for a loss, the time at which the holder receives the loss, and `verify`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -56,11 +56,15 @@ async fn a_lease_is_renewed_until_its_guard_is_dropped() {
     }
     pass(TTL).await;
     for server in cluster.servers() {
-        assert_eq!(server.take_log(), Vec::<Operation>::new(), "renewed after the guard was dropped");
+        assert_eq!(
+            server.take_log(),
+            Vec::<Operation>::new(),
+            "a request was sent after the guard was dropped"
+        );
     }
 }
 
-/// The expiry is another task than the watchdog.
+/// The expiry is a task of its own, so the loss does not depend on the watchdog.
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_reported_on_time_without_the_watchdog() {
     let cluster = MemoryCluster::new(5);
@@ -72,7 +76,7 @@ async fn a_loss_is_reported_on_time_without_the_watchdog() {
     assert!(start.elapsed() <= VALIDITY, "{:?}", start.elapsed());
 }
 
-/// Renewals that hang do not delay the report of a loss.
+/// The renewals are pending at the hanging nodes, and do not delay the report of the loss.
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_reported_on_time_if_all_nodes_hang() {
     let cluster = MemoryCluster::new(5);
@@ -167,8 +171,8 @@ async fn a_force_unlock_ends_the_lease_and_wakes_a_waiter_at_once() {
     let waiting = tokio::spawn(async move { waiting.lock().await.map(|guard| guard.fencing_token()) });
     pass(Duration::from_millis(10)).await;
     let start = tokio::time::Instant::now();
-    let report = force_unlock(&client(&cluster), "r").await.unwrap();
-    assert_eq!(report.done(), 5);
+    let replies = force_unlock(&client(&cluster), "r").await.unwrap();
+    assert_eq!(replies.done(), 5);
     assert!(waiting.await.unwrap().unwrap() > guard.fencing_token());
     assert_eq!(start.elapsed(), Duration::ZERO, "the waiter was not woken");
     assert_eq!(guard.lost().await.reason, LossReason::Revoked);
@@ -199,7 +203,7 @@ async fn a_force_unlock_at_a_minority_ends_no_lease() {
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     let operator = client(&cluster);
     let context = &operator.client().context;
-    let renewals = || {
+    let take_renewals = || {
         let log = server(&cluster, 4).take_log();
         log.iter().filter(|operation| matches!(operation, Operation::Renew(_))).count()
     };
@@ -209,7 +213,7 @@ async fn a_force_unlock_at_a_minority_ends_no_lease() {
         context.nodes[node].call(force).await;
         pass(Duration::from_millis(1)).await;
         assert!(guard.is_valid());
-        assert_eq!(renewals(), 1, "the notice has to cause one renewal");
+        assert_eq!(take_renewals(), 1, "the notice has to cause one renewal");
     }
     assert_eq!(guard.node_replies().done(), 3);
     pass(2 * TTL).await;
@@ -257,7 +261,7 @@ async fn a_renewal_on_request_extends_a_lease_without_renewal() {
     assert!(guard.is_valid(), "the failed renewal has ended the lease");
 }
 
-/// The time after which the renewals of a node that lost its data count again: longer than an attempt
+/// A time after which the renewals at a node that lost its data count again. The time is longer than an attempt
 /// timeout.
 const UNTIL_RENEWALS_COUNT: Duration = Duration::from_secs(3);
 
@@ -267,10 +271,10 @@ async fn verify_returns_whether_a_quorum_proves_the_lease() {
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     assert_eq!(guard.verify().await, Ok(true));
     server(&cluster, 0).forget();
-    assert_eq!(guard.verify().await, Ok(true), "a quorum of nodes has its data");
+    assert_eq!(guard.verify().await, Ok(true), "two of three nodes still have their data");
     pass(UNTIL_RENEWALS_COUNT).await;
     server(&cluster, 1).forget();
-    assert_eq!(guard.verify().await, Ok(false), "a node without data proves nothing");
+    assert_eq!(guard.verify().await, Ok(false), "two of three nodes have lost their data");
     pass(TTL * 2).await;
     assert!(guard.is_valid());
 }
@@ -310,8 +314,8 @@ async fn a_force_unlock_revokes_a_lease_on_nodes_that_the_operator_cannot_reach(
     let guard = client(&cluster).red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     thaw_all(&cluster);
     take_down([1, 2]);
-    let report = force_unlock(&client(&cluster), "r").await.unwrap();
-    assert_eq!(report.done(), 3, "nodes 0, 3 and 4 answer");
+    let replies = force_unlock(&client(&cluster), "r").await.unwrap();
+    assert_eq!(replies.done(), 3, "nodes 0, 3 and 4 answer");
     thaw_all(&cluster);
     assert_eq!(guard.lost().await.reason, LossReason::Revoked);
     pass(Duration::from_millis(2)).await;
@@ -347,7 +351,8 @@ impl Observer for PanickingObserver {
 async fn a_lease_is_not_renewed_after_its_observer_panics() {
     let cluster = MemoryCluster::new(3);
     let settings = Quorum::builder().settings.check(3).unwrap();
-    let nodes = cluster.connect(&settings.parameters, false);
+    let is_read_only = false;
+    let nodes = cluster.connect(&settings.parameters, is_read_only);
     let dependencies =
         ClientDependencies::new(cluster.clock(), Handle::current(), Arc::new(PanickingObserver), None);
     let quorum = Quorum::new(Client::start(nodes, settings, dependencies));

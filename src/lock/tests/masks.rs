@@ -12,7 +12,7 @@ use crate::{
 
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Returns the behaviour of each node. Two bits of `number` encode the behaviour of one node.
+/// Returns the behaviour of each node, as `number` encodes it: two bits for each node.
 fn behaviours(nodes: usize, number: usize) -> Vec<Behaviour> {
     let behaviour = |node| match number >> (2 * node) & 3 {
         0 => Behaviour::Granting,

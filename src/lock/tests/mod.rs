@@ -1,7 +1,7 @@
 //! Tests of locks on in-memory nodes, in virtual time.
 //!
 //! The tests of `election/`, `latch/`, `quorum/` and `semaphore/` use the helpers of this file, too. The tests of
-//! `quorum/` and `node/remote/` use [`traces`].
+//! `quorum/` and `node/remote/` record traces by [`traces`].
 
 #![allow(clippy::disallowed_methods, reason = "these tests pass the virtual time")]
 
@@ -35,7 +35,7 @@ pub(crate) fn client(cluster: &MemoryCluster) -> Quorum {
     Quorum::builder().connect_in_memory(cluster).unwrap()
 }
 
-/// Locks `r` by a new client, without renewal.
+/// Locks `r` by a new client, with this ttl and without renewal.
 pub(crate) async fn lease_without_renewal(cluster: &MemoryCluster, ttl: Duration) -> LockGuard {
     let options = LockOptions::new().ttl(ttl).without_renewal();
     client(cluster).red_lock("r").options(options).lock().await.unwrap()
@@ -59,7 +59,7 @@ pub(crate) fn locked_nodes(cluster: &MemoryCluster) -> Vec<usize> {
     servers.filter(|(_, server)| !server.locks().is_empty()).map(|(index, _)| index).collect()
 }
 
-/// Lets virtual time advance by `time`, and other tasks run meanwhile.
+/// Sleeps for `time` of virtual time. Other tasks run meanwhile.
 pub(crate) async fn pass(time: Duration) {
     let now = tokio::time::Instant::now();
     tokio::time::sleep_until(now + time).await;

@@ -16,14 +16,14 @@ use crate::{
 const SHORT: Duration = Duration::from_secs(2);
 const LONG: Duration = Duration::from_secs(8);
 
-/// The longest time by which a call may exceed its quorum timeout. A call waits for the attempt
-/// that is in progress at that time, and a call for a permit also queries vacant slots.
+/// The longest time by which a call may exceed its quorum timeout. At the end of the quorum timeout, a call waits for
+/// the attempt in progress. A call for a permit may also wait for a query of vacant slots.
 const MAX_EXCESS: Duration = Duration::from_millis(1100);
 
 /// The time after which a test regards a call as hung.
 const HUNG_AFTER: Duration = Duration::from_secs(3600);
 
-/// A call that acquires and then releases, with these options. Only calls of an owner use the owner.
+/// A call that acquires and then releases, with these options. Calls without an owner ignore the owner.
 type Call = fn(&Quorum, &Owner, LockOptions) -> BoxFuture<'static, Result<(), Error>>;
 
 fn lock(quorum: &Quorum, _: &Owner, options: LockOptions) -> BoxFuture<'static, Result<(), Error>> {
@@ -89,8 +89,8 @@ fn down() -> Behaviour {
     Behaviour::Failing(NodeError::Unreachable("down".into()))
 }
 
-/// Checks that a call of the kind `behind` ends at its own quorum timeout, alone and behind a call of
-/// the kind `before` with a longer quorum timeout. The call with the longer timeout has to continue.
+/// Checks that each call ends at its own quorum timeout: a call of the kind `behind` alone, and two calls of this kind
+/// behind a call of the kind `before` with a longer quorum timeout. The call with the longer timeout has to continue.
 async fn check_quorum_timeouts(before: Call, behind: Call) {
     let assert_no_quorum_after = |(outcome, took): (Result<(), Error>, Duration), timeout: Duration| {
         assert!(matches!(outcome, Err(Error::NoQuorum(_))), "{outcome:?} after {took:?}");
@@ -167,7 +167,7 @@ async fn the_quorum_timeout_includes_the_wait_behind_another_call() {
     }
 }
 
-/// Readers and writers of one owner wait in different local queues, but enter one after the other.
+/// Readers and writers of one owner use different local queues, but enter the queues one after the other.
 #[tokio::test(start_paused = true)]
 async fn calls_of_an_owner_in_both_queues_end_at_their_quorum_timeouts() {
     let cluster = MemoryCluster::new(3);

@@ -1,4 +1,4 @@
-//! Readers and writers of one resource: exclusion, order, shared leases, re-entrancy and force-unlocks.
+//! Readers and writers of one resource: exclusion, order, shared leases, re-entrancy, outages and force-unlocks.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ async fn a_waiting_writer_gets_the_resource_before_later_readers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn consecutive_waiting_readers_get_the_resource_at_once() {
+async fn consecutive_waiting_readers_get_the_resource_together() {
     let cluster = MemoryCluster::new(3);
     let [(_a, holder), (_b, reader_b), (_c, reader_c), (_d, reader_d), (_e, writer)] = clients(&cluster);
     let held = holder.write().await.unwrap();
@@ -209,7 +209,7 @@ async fn reads_that_are_not_polled_do_not_delay_a_writer_of_another_client() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_reads_re_enters_to_read_but_not_to_write() {
+async fn an_owner_re_enters_except_from_reading_to_writing() {
     let cluster = MemoryCluster::new(3);
     let owner = Owner::new();
     let quorum = client(&cluster);
@@ -223,7 +223,7 @@ async fn an_owner_that_reads_re_enters_to_read_but_not_to_write() {
     let writing = tokio::spawn(async move { other.write().await.unwrap() });
     pass(Duration::from_millis(10)).await;
     let again = lock.read().await.unwrap();
-    assert_eq!(again.id(), reader.id(), "a queued writer delays the re-entry");
+    assert_eq!(again.id(), reader.id(), "the call has not re-entered the read lease");
     let refused = Error::from(ConfigError::WouldDeadlock { resource: crate::Resource::new("r").unwrap() });
     assert_eq!(lock.write().await.unwrap_err(), refused);
     assert_eq!(lock.try_write().await.unwrap_err(), refused);

@@ -1,4 +1,5 @@
-//! Three subjects: re-entrancy of owners, locks of several resources, and closures that run under a lock.
+//! Three subjects: re-entrancy of owners, locks of several resources, and work that runs under a lease (`run`,
+//! `while_valid`).
 //!
 //! The re-entrancy of readers is tested in `readers.rs`, and the downgrade of an owner in `downgrade.rs`.
 
@@ -130,7 +131,7 @@ async fn two_holds_can_be_unlocked_at_the_same_time() {
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
-/// The unlock gives the hold back before the lease expires, and waits for replies until after the expiry.
+/// The unlock gives the hold back before the lease expires. The nodes hang, so the call returns only after the expiry.
 #[tokio::test(start_paused = true)]
 async fn the_unlock_of_a_hold_before_the_loss_returns_no_error() {
     let cluster = MemoryCluster::new(3);
@@ -165,7 +166,7 @@ async fn a_re_entry_ends_at_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_that_loses_a_lease_stops_waiting_for_further_leases() {
+async fn a_lock_across_quorums_that_loses_a_lease_stops_waiting() {
     let clusters = [MemoryCluster::new(3), MemoryCluster::new(3)];
     let named = |name: &str, cluster| Quorum::builder().name(name).connect_in_memory(cluster).unwrap();
     let quorums = [named("a", &clusters[0]), named("b", &clusters[1])];
@@ -182,7 +183,7 @@ async fn a_group_that_loses_a_lease_stops_waiting_for_further_leases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn locks_of_two_clients_of_one_quorum_are_refused_as_a_group() {
+async fn locks_of_two_clients_of_one_quorum_cannot_be_combined() {
     let cluster = MemoryCluster::new(3);
     let locks = [client(&cluster).red_lock("a"), client(&cluster).red_lock("b")];
     let outcome = crate::MultiLock::across(locks).try_lock().await;
@@ -205,7 +206,7 @@ async fn a_group_is_locked_as_a_whole_or_not_at_all() {
         .iter()
         .filter(|operation| matches!(operation, Operation::Lock(_)))
         .count();
-    assert_eq!(lock_operations, 4, "each call sends one operation, also for a group");
+    assert_eq!(lock_operations, 4, "each of the four calls has to send one operation, also for a group");
     group.unlock().await.unwrap();
     assert_eq!(locked_nodes(&cluster), NONE);
 }
@@ -246,8 +247,9 @@ async fn transfers_under_overlapping_groups_keep_the_sum_and_all_end() {
         .map(|number| {
             let (quorum, accounts) = (client(&cluster), Arc::clone(&accounts));
             tokio::spawn(async move {
-                for round in 0..20 {
-                    let (from, to) = ((number + round) % ACCOUNTS, (number * 3 + round * 5 + 1) % ACCOUNTS);
+                for transfer in 0..20 {
+                    let (from, to) =
+                        ((number + transfer) % ACCOUNTS, (number * 3 + transfer * 5 + 1) % ACCOUNTS);
                     if from == to {
                         continue;
                     }
@@ -273,7 +275,7 @@ async fn transfers_under_overlapping_groups_keep_the_sum_and_all_end() {
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
-/// An unlock without a quorum is no error of `run`: the lock protected the work, and the unlock
+/// An unlock without a quorum is no error of `run`, because the lease was valid until the closure returned. The unlock
 /// continues in the background.
 #[tokio::test(start_paused = true)]
 async fn run_returns_the_value_even_if_no_node_confirms_the_unlock() {
@@ -305,8 +307,8 @@ async fn a_lease_is_not_valid_after_the_end_of_run() {
     assert_eq!(lease.remaining(), Duration::ZERO);
 }
 
-/// A closure without a pending `await` cannot be stopped. The closure may have run while another
-/// client had the lock, so its value is dropped.
+/// The closure has no `await`, so `run` cannot drop the closure at the end of the lease. Another client may have had
+/// the lock before the closure returned, so `run` returns the loss instead of the value.
 #[tokio::test(start_paused = true)]
 async fn run_drops_the_value_of_a_closure_that_outlasts_the_lease() {
     let cluster = MemoryCluster::new(3);
@@ -316,7 +318,7 @@ async fn run_drops_the_value_of_a_closure_that_outlasts_the_lease() {
         .red_lock("r")
         .options(fixed)
         .run(async |_| {
-            // The first poll advances the clock. A further poll would be an `await`, at which `run` drops the closure.
+            // One poll is enough to advance the clock. An `await` would be a point at which `run` can drop the closure.
             let _yielded = tokio::time::advance(2 * TTL).now_or_never();
             has_returned = true;
         })
@@ -326,7 +328,7 @@ async fn run_drops_the_value_of_a_closure_that_outlasts_the_lease() {
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
-/// The lease ends during the last poll of the work, before any timer can run.
+/// The lease is lost during the only poll of the work, and the work is ready in the same poll.
 #[tokio::test(start_paused = true)]
 async fn while_valid_drops_the_value_of_work_that_ends_after_the_lease() {
     let cluster = MemoryCluster::new(3);
@@ -377,7 +379,7 @@ async fn while_valid_does_not_poll_work_after_the_end_of_the_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn locks_of_one_client_with_different_options_are_refused_as_a_group() {
+async fn locks_of_one_client_with_different_options_cannot_be_combined() {
     let quorum = client(&MemoryCluster::new(3));
     let slow = quorum.red_lock("b").options(LockOptions::new().ttl(2 * TTL));
     let outcome = crate::MultiLock::across([quorum.red_lock("a"), slow]).lock().await;

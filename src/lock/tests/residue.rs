@@ -9,13 +9,13 @@ use crate::{
     node::{Operation, Tombstone, memory::Behaviour},
 };
 
-/// Returns errors after which the node may still execute the request: an error from a proxy that may
-/// have forwarded the request, and an answer that cannot be parsed.
+/// Returns errors after which the node may still execute the request: an error of a proxy, which may have forwarded the
+/// request, and an answer that cannot be parsed.
 fn inconclusive_errors() -> [NodeError; 2] {
     [NodeError::CallFailed("ERR upstream failure".into()), NodeError::Protocol("half an answer".into())]
 }
 
-/// Returns the tombstone settings of the unlocks at a node since the last call of this function.
+/// Returns the tombstone settings of the unlocks that a node has received since the last call of this function.
 fn take_tombstones(cluster: &MemoryCluster, node: usize) -> Vec<Tombstone> {
     let unlocks = server(cluster, node).take_log().into_iter().filter_map(|entry| match entry {
         Operation::Unlock(unlock) => Some(unlock.tombstone),
@@ -37,7 +37,7 @@ async fn a_rollback_leaves_a_tombstone_if_a_proxy_may_still_deliver_the_lock() {
             assert_eq!(
                 take_tombstones(&cluster, node),
                 [Tombstone::Never],
-                "node {node} itself has answered"
+                "node {node} has answered, so no late lock can arrive there"
             );
         }
     }

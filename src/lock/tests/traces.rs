@@ -69,7 +69,8 @@ struct Span {
     resource: Option<String>,
 }
 
-/// The fields `mode`, `id` and `token` of the span of a call: its mode, and the lease id and the token of its lease.
+/// The fields of the span of a call: its mode, and the lease id and the token of the lease, if the call returned a
+/// guard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CallFields {
     mode: Option<String>,
@@ -95,12 +96,12 @@ impl TracedEvent {
     }
 }
 
-/// A layer that records what is traced. The records are shared by all clones.
+/// A layer that records events and ended spans. All clones share the records.
 #[derive(Clone, Debug, Default)]
 struct Collector {
     /// The events of this crate, at every level.
     events: Arc<Mutex<Vec<TracedEvent>>>,
-    /// The fields of the ended spans of calls.
+    /// The fields of the ended spans of calls. Spans of test code count as calls, too.
     ended_calls: Arc<Mutex<Vec<CallFields>>>,
     /// The fields of the ended spans of leases.
     ended_leases: Arc<Mutex<Vec<Fields>>>,
@@ -171,7 +172,7 @@ pub(crate) struct Traces {
 }
 
 impl Traces {
-    /// Begins to record what this thread traces.
+    /// Begins to record the spans and events that this thread traces.
     pub(crate) fn begin() -> Self {
         LazyLock::force(&REGISTERED_SUBSCRIBERS);
         let collector = Collector::default();
@@ -355,9 +356,9 @@ async fn a_shutdown_causes_one_warning_for_a_held_lease() {
     assert_warned_of_loss(&traces, &guard, LossReason::Closed(ClosedReason::ShutDown));
 }
 
-/// Checks that the replies list at least `least` nodes as done.
-fn assert_confirmed(replies: &str, least: usize) {
-    assert!(replies.matches(": done").count() >= least, "{replies}");
+/// Checks that the replies list at least `minimum` nodes as done.
+fn assert_confirmed(replies: &str, minimum: usize) {
+    assert!(replies.matches(": done").count() >= minimum, "{replies}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -408,8 +409,8 @@ async fn events_of_a_lease_have_its_resource_id_and_token() {
     traces.only("lease lost").assert_names_lease("r", &id, &token);
 }
 
-/// The span of a lease follows from the span of the lock call. A parent span would stay open as
-/// long as the lease.
+/// The span of a lease follows from the span of the lock call, and is no child of that span. As the parent, the span of
+/// the call would stay open as long as the lease.
 #[tokio::test(start_paused = true)]
 async fn a_lease_has_one_span_from_its_grant_to_its_end() {
     let traces = Traces::begin();

@@ -1,4 +1,4 @@
-//! Calls that wait for a held resource, for a quorum, or for the end of quarantines.
+//! Calls that wait for a held resource, for a quorum, or for the end of quarantines, and calls that are not polled.
 
 use std::{
     pin::pin,
@@ -173,7 +173,7 @@ async fn a_short_outage_after_a_long_wait_does_not_exhaust_the_quorum_timeout() 
         client(&cluster).red_lock("r").options(LockOptions::new().quorum_timeout(Duration::from_secs(4)));
     let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
     pass(Duration::from_secs(60)).await;
-    // Polls are now up to 7.5 s apart. The outage lasts until one poll has failed.
+    // Fallback polls are now up to 7.5 s apart. The outage lasts until one poll has failed.
     all_behave(&cluster, &Behaviour::Failing(NodeError::Busy));
     pass(Duration::from_secs(1)).await;
     while !server(&cluster, 0).take_log().iter().any(|operation| matches!(operation, Operation::Lock(_))) {
@@ -186,7 +186,8 @@ async fn a_short_outage_after_a_long_wait_does_not_exhaust_the_quorum_timeout() 
     waiting.await.unwrap().unwrap();
 }
 
-/// The call waits because all nodes report the rest of their quarantine.
+/// The call waits for longer than the default quorum timeout, because nodes report the rest of their quarantine. The
+/// client attempts without and with a record of waiters for the resource.
 #[tokio::test(start_paused = true)]
 async fn a_lock_with_the_default_quorum_timeout_waits_for_the_end_of_quarantines() {
     let quarantine = Duration::from_millis(60_602);
@@ -195,7 +196,8 @@ async fn a_lock_with_the_default_quorum_timeout_waits_for_the_end_of_quarantines
     let quorum = client(&cluster);
     for has_waiters in [false, true] {
         let resources = [crate::Resource::new("r").unwrap()];
-        quorum.client().context.waiter_cache.record(&resources.into(), 0, 0, has_waiters);
+        let (index, queue_node) = (0, 0);
+        quorum.client().context.waiter_cache.record(&resources.into(), index, queue_node, has_waiters);
         cluster.servers().iter().for_each(|server| server.forget());
         let lock = quorum.red_lock("r");
         let start = tokio::time::Instant::now();
@@ -231,8 +233,8 @@ async fn a_set_quorum_timeout_ends_before_a_longer_quarantine() {
     assert!(remaining > Duration::from_secs(55), "{remaining:?}");
 }
 
-/// The future is polled until it waits for nodes, and is then neither polled nor dropped. The stall
-/// watchdog rolls back its attempt, and the next call in the local queue makes attempts.
+/// The first call is polled until the call waits for nodes, and is then neither polled nor dropped. The stall watchdog
+/// rolls the attempt of the first call back, and the next call in the local queue makes attempts.
 #[tokio::test(start_paused = true)]
 async fn a_future_that_is_not_polled_does_not_block_other_calls() {
     let cluster = MemoryCluster::new(3);

@@ -59,6 +59,8 @@ async fn up_to_64_leases_that_are_due_together_are_renewed_in_one_call_per_node(
 
 #[tokio::test(start_paused = true)]
 async fn groups_are_renewed_in_calls_of_limited_size() {
+    // A call has at most 256 resources, or one larger group. The expected calls renew the groups 1 and 2, 3, 4, 5 and
+    // 6.
     let cluster = MemoryCluster::new(NODES);
     let quorum = client(&cluster);
     let mut guards = Vec::new();
@@ -104,7 +106,7 @@ async fn leases_due_two_seconds_apart_are_renewed_separately() {
 async fn a_hanging_node_gets_the_next_renewal_call_when_the_last_call_times_out() {
     let cluster = MemoryCluster::new(NODES);
     let quorum = client(&cluster);
-    // Enough leases for three calls: two calls wait while one is in flight.
+    // The leases need three calls. At the hanging node, two calls wait while one call is in flight.
     let guards = lock_many(&quorum, 2 * 64 + 1, Duration::ZERO).await;
     server(&cluster, 0).behave(Behaviour::Hanging);
     let step = Duration::from_millis(10);

@@ -18,8 +18,8 @@ pub(super) struct Case {
     pub(super) schedule: Schedule,
     pub(super) candidates: Vec<Vec<Turn>>,
     pub(super) guard: RestartGuard,
-    /// Whether each leader checks that a query for the leader returns its own term while its lease is
-    /// valid. Set only in cases whose only faults are late requests.
+    /// Whether each leader checks that a query returns the term of the leader while its lease is valid. Set only in
+    /// cases whose only faults are late requests.
     pub(super) checks_visibility: bool,
 }
 
@@ -40,8 +40,8 @@ const TTL: Duration = Duration::from_secs(20);
 
 const DRIFT: f64 = 0.01;
 
-/// The longest time without a leader if a leader is killed and notices are lost: the ttl of the killed
-/// leader, and the longest fallback poll with its jitter.
+/// The longest time without a leader if the leader is killed and notices are lost: the ttl of the killed leader, and
+/// the longest time between two fallback polls.
 pub(super) const LONGEST_VACANCY: Duration = Duration::from_secs(20 + 8);
 
 impl Case {
@@ -55,8 +55,8 @@ impl Case {
         })
     }
 
-    /// Returns the case with leaders that lead for at most 20 ms, and then resign. Nodes keep their
-    /// data in every restart and have no quarantine.
+    /// Returns the same case with leaders that lead for at most 20 ms, and then resign. Nodes keep their data in every
+    /// restart, and have no quarantine.
     pub(super) fn with_short_leaderships(mut self) -> Self {
         self.guard = RestartGuard::Off;
         self.schedule.faults.retain(|timed| !matches!(timed.fault, Fault::Flush { .. }));
@@ -137,9 +137,9 @@ struct Candidate {
 impl Candidate {
     /// Campaigns and leads, turn by turn.
     async fn run(&self, turns: &[Turn]) {
-        for (round, turn) in (0..).zip(turns) {
+        for (campaign, turn) in (0..).zip(turns) {
             self.client.sleep(turn.rest).await;
-            let mut value = ProclaimedValue { candidate: self.client.index(), round, number: 1 };
+            let mut value = ProclaimedValue { candidate: self.client.index(), campaign, number: 1 };
             let election = self.quorum.election("e");
             let Ok(leadership) = election.campaign(self.record.record_proclaimed(value)).await else {
                 continue;
@@ -191,7 +191,7 @@ impl Candidate {
     }
 }
 
-/// Observes the leaders for a time, and records them.
+/// Observes the election for a time, and records the leaders that the stream returns.
 async fn observe(client: &Process, quorum: &Quorum, record: &ElectionRecord, duration: Duration) {
     let mut leaders = quorum.election("e").observe().unwrap();
     let mut end = pin!(client.sleep(duration));

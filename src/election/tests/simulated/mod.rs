@@ -1,5 +1,5 @@
-//! Elections under thousands of random schedules of faults. At any instant, at most one candidate leads. Terms only
-//! grow, and observers return only proclaimed values.
+//! Elections under thousands of random schedules of faults. Under tolerated faults, at most one candidate leads at any
+//! instant. Under every schedule, terms only grow, and observers return only proclaimed values.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ mod case;
 mod mutations;
 mod record;
 
-/// The number of schedules for each number of nodes.
+/// The number of schedules with tolerated faults for each number of nodes.
 const CASES: u64 = 1_000;
 
 /// Runs random cases, and returns the first failing case as an error.
@@ -19,6 +19,7 @@ fn run_cases(budget: Budget, nodes: usize, cases: u64) -> Result<Summary, Box<Fa
     Campaign::new(cases).seed(5).run(&Case::strategy(&schedules), Case::check)
 }
 
+/// Runs cases with tolerated faults. Panics if a case fails, or if there were too few elections.
 fn check_at_most_one_leader(nodes: usize) {
     match run_cases(Budget::Tolerated, nodes, CASES) {
         Ok(summary) => {
@@ -55,7 +56,8 @@ fn terms_grow_and_observed_values_were_proclaimed_even_beyond_the_assumptions() 
     }
 }
 
-/// Candidates lead only for a short time. A leader that is paused, killed or disconnected is replaced.
+/// Candidates lead only for a short time and then resign, so a later last election means that a faulty leader was not
+/// replaced in time.
 #[test]
 fn the_next_leader_is_elected_within_a_ttl_and_a_poll_after_the_last_fault() {
     let schedules = Schedules::tolerated().nodes([3, 5]).processes(2..=4).faults(6, 0);

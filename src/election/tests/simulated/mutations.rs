@@ -18,8 +18,8 @@ fn millis(range: std::ops::RangeInclusive<u64>) -> impl Strategy<Value = Duratio
     range.prop_map(Duration::from_millis)
 }
 
-/// Breaks a rule and runs cases until one panics with a message that contains `words`. The same
-/// case must pass without the broken rule.
+/// Breaks a rule, and runs cases until one case fails. The failure must be a panic with a message that contains
+/// `words`, and the same case must pass without the broken rule.
 fn assert_detected(mutation: Mutation, words: &str, cases: &(impl Strategy<Value = Case> + Sync)) {
     let found = {
         let _broken = break_rule(Some(mutation));
@@ -36,7 +36,8 @@ fn assert_detected(mutation: Mutation, words: &str, cases: &(impl Strategy<Value
     }
 }
 
-/// Returns cases with two leaders, one after the other. A proclamation of the first leader reaches all nodes late.
+/// Returns cases with two leaders, one after the other. One request of the first leader, which may be a proclamation,
+/// reaches each node late.
 fn with_late_proclamations() -> impl Strategy<Value = Case> + Clone {
     let late = (2..=8_u32, millis(10..=20_000));
     let holds = (millis(0..=10_000), millis(1..=10_000));

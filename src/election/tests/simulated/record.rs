@@ -22,7 +22,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ProclaimedValue {
     pub(super) candidate: usize,
-    pub(super) round: usize,
+    pub(super) campaign: usize,
     pub(super) number: u32,
 }
 
@@ -41,8 +41,8 @@ impl ElectionRecord {
         value.to_string()
     }
 
-    /// Records a leader that the observer returned. Panics if no candidate proclaimed the value, or if the
-    /// value is not newer than the last value.
+    /// Records a leader that the observer returned. Panics if no candidate proclaimed the value, or if the leader and
+    /// the value are not newer than in the last record.
     pub(super) fn record_observed(&self, leader: &Leader) {
         let value: ProclaimedValue = leader.value_str().parse().unwrap();
         assert!(lock(&self.proclaimed).contains(&value), "{value} was never proclaimed");
@@ -78,7 +78,7 @@ pub(super) fn is_election(event: &Event) -> bool {
 
 impl fmt::Display for ProclaimedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.candidate, self.round, self.number)
+        write!(f, "{} {} {}", self.candidate, self.campaign, self.number)
     }
 }
 
@@ -88,6 +88,6 @@ impl FromStr for ProclaimedValue {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut words = text.split(' ');
         let mut word = || words.next().unwrap_or_default();
-        Ok(Self { candidate: word().parse()?, round: word().parse()?, number: word().parse()? })
+        Ok(Self { candidate: word().parse()?, campaign: word().parse()?, number: word().parse()? })
     }
 }
