@@ -1,4 +1,5 @@
-//! Stores: the time at which an access arrives, and its independence of clients.
+//! Tests of stores: an access arrives despite faults of its process, at a time that follows from the seed,
+//! and changes no random number of a client.
 
 use std::sync::{Arc, Mutex};
 
@@ -37,7 +38,7 @@ fn the_duration_of_an_access_follows_from_the_seed() {
 }
 
 #[test]
-fn an_access_to_a_store_does_not_change_the_run_of_a_client() {
+fn an_access_to_a_store_does_not_change_the_lease_ids_of_a_client() {
     let run = |accesses: bool| {
         let lease_ids = Arc::new(Mutex::new(Vec::new()));
         let recorded = Arc::clone(&lease_ids);
