@@ -192,7 +192,7 @@ fn granted(report: &Report, process: usize) -> Vec<Duration> {
 }
 
 /// Returns the times at which attempts of a process failed.
-fn lost(report: &Report, process: usize) -> Vec<Duration> {
+fn failed_attempts(report: &Report, process: usize) -> Vec<Duration> {
     times_of(report, process, |event| matches!(event, Event::Lost { .. }))
 }
 

@@ -1,8 +1,7 @@
 //! Histories of leases and stores, and the check of their promises.
 //!
-//! A [`History`] records requests and grants of processes, from a simulation or from
-//! another source with one clock for all processes. [`History::check`] returns
-//! the violations of a set of promises.
+//! A [`History`] lists the events of leases and stores, from a simulation or from another source
+//! with one clock for all processes. [`History::check`] returns the violations of a set of promises.
 //!
 //! ```
 //! use std::time::Duration;
@@ -64,7 +63,8 @@ impl History {
         Self::default()
     }
 
-    /// Records an event. `at` must not be before the last recorded event.
+    /// Records an event. If `at` is earlier than the last recorded event, [`check`](Self::check) reports
+    /// a malformed entry.
     pub fn note(&mut self, at: Duration, process: usize, event: Event) {
         self.entries.push(Entry { at, process, event });
     }
@@ -77,9 +77,9 @@ impl History {
 
     /// Checks the history against these promises.
     ///
-    /// The time of a check is proportional to the number of entries and of the resources in these
-    /// entries, because each entry is compared with a summary of the earlier entries, not with each
-    /// earlier entry.
+    /// The time of a check grows linearly with the number of entries and of their resources, because an
+    /// entry is compared with a summary of the earlier entries. Only a downgrade is compared with the
+    /// write leases that were granted since the start of its own write lease.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 
 use super::{Rule, event::Event, index::IndexedEvent, violation::Violation};
 
-/// I5: no key of an ended attempt stays on a node.
+/// I5: no node keeps a key of an attempt that is over.
 pub(super) struct Residue;
 
 impl Rule<'_> for Residue {
@@ -14,7 +14,7 @@ impl Rule<'_> for Residue {
     }
 }
 
-/// I7: after all faults, no process waits for ever.
+/// I7: no process waits for ever.
 pub(super) struct Liveness;
 
 impl Rule<'_> for Liveness {

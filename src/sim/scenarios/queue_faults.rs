@@ -1,4 +1,4 @@
-//! S53 to S56, S63, S76: failures of waiters, holders and queue nodes.
+//! S53 to S56, S63 and S76: failures of waiters, holders and queue nodes.
 
 use super::{
     fair::{HOLD, hand_offs, in_order, rounds},
@@ -13,7 +13,7 @@ fn with_a_fault_of_the_first_waiter(fault: Fault) -> Report {
     run(schedule, |process| async move { drop(in_order(process).await) })
 }
 
-/// Returns the time from the release to the grant of process 2, the second waiter.
+/// Asserts all promises, and returns the time from the release to the grant of process 2, the second waiter.
 fn wait_of_the_second_waiter(report: &Report) -> Duration {
     assert_keeps(report, &Promises::ALL);
     granted(report, 2)[0] - ended(report, 0)[0]
@@ -27,7 +27,7 @@ fn s53_a_killed_waiter_is_skipped_at_once() {
 }
 
 #[test]
-fn s53_the_second_waiter_overtakes_a_paused_one_soon_after_the_release() {
+fn s53_the_second_waiter_overtakes_a_paused_first_waiter_after_a_hand_over() {
     let report = with_a_fault_of_the_first_waiter(Fault::Pause { process: 1, lasts: 30 * SECOND });
     let after = wait_of_the_second_waiter(&report);
     assert!(after > millis(100) && after < millis(150), "{after:?}");
@@ -208,8 +208,8 @@ fn s55_an_orphaned_key_does_not_block_a_group() {
     assert!(stuck > 0, "no key was left behind");
 }
 
-/// Kills a holder, and returns the time of the grant to its waiter. A killed holder sends no
-/// unlock, so no node wakes the waiter.
+/// Kills the holder of a lease of two seconds, and returns the time of the grant to its waiter. A killed holder
+/// sends no unlock, so no node wakes the waiter.
 fn grant_after_a_killed_holder() -> Duration {
     let schedule = steady(3, 2).with(SECOND, Fault::Kill { process: 0 });
     let report = run(schedule, |process| async move {
@@ -268,9 +268,9 @@ fn s56_a_newcomer_at_the_end_of_the_ttl_queues_behind_the_waiters() {
     assert!(overtaking > 0);
 }
 
-/// Runs processes that lock a free resource one after the other while the queue node hangs. Returns
-/// the longest time of a call. The calls of the first process, which discovers the hang, are left
-/// out.
+/// Runs processes that lock a free resource one after the other while one node hangs. Each node has this role in
+/// turn, including the queue node. Returns the longest time of a call. The calls of the first process are left
+/// out, because this process finds the node silent.
 fn longest_call_with_a_silent_queue_node() -> Duration {
     let waits = (0..5).map(|node| {
         let schedule = steady(5, 4).with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
@@ -295,13 +295,13 @@ fn longest_call_with_a_silent_queue_node() -> Duration {
 fn s63_a_hanging_queue_node_does_not_delay_a_free_resource() {
     let wait = longest_call_with_a_silent_queue_node();
     let marked = breaking(Mutation::MarkWithoutAnswer, longest_call_with_a_silent_queue_node);
-    eprintln!("a free resource takes {wait:?}, with marks by processes without its answer {marked:?}");
+    eprintln!("a free resource takes {wait:?}, with marks without an answer of the queue node {marked:?}");
     assert!(wait <= millis(5), "{wait:?}");
     assert!(marked > millis(100), "{marked:?}");
 }
 
-/// Runs five waiters of a lease of five seconds that one node does not know. Returns the largest
-/// number of messages over all choices of that node. With one choice, the node is the queue node.
+/// Runs five processes that wait for the end of a lease of five seconds. One node does not have the key of the
+/// lease. Returns the largest number of messages over all choices of that node, one of which is the queue node.
 fn messages_beside_a_stale_queue_node() -> u64 {
     let messages = (0..5).map(|node| {
         let schedule = cut(steady(5, 6), 0, &[node], PartitionDirection::Both, Duration::ZERO, 60 * SECOND);

@@ -44,7 +44,7 @@ fn with_a_killed_reader() -> Report {
 }
 
 #[test]
-fn s64_a_killed_reader_blocks_a_writer_for_its_own_ttl() {
+fn s64_a_killed_reader_blocks_a_writer_until_the_ttl_of_its_lease_ends() {
     let report = with_a_killed_reader();
     assert_keeps(&report, &Promises::ALL);
     let writer = granted(&report, 2)[0];
@@ -150,7 +150,7 @@ fn s67_coalesced_readers_delay_a_writer_by_at_most_one_read() {
     assert!(joined > SECOND, "{joined:?}");
 }
 
-/// Two writers and four readers, each of which locks repeatedly.
+/// Locks six times: processes 0 and 1 as writers, and the other processes as readers.
 async fn mixed(process: Process) {
     let quorum = quorum(&process);
     for _ in 0..6 {
@@ -161,7 +161,7 @@ async fn mixed(process: Process) {
     }
 }
 
-/// Returns the longest time for which the resource was free although processes waited.
+/// Returns the longest time for which the resource was free between two grants.
 fn longest_gap(report: &Report) -> Duration {
     let (mut held, mut free_since, mut longest) = (0, None, Duration::ZERO);
     for entry in report.history.entries() {
@@ -228,8 +228,8 @@ fn waits_beside_readers_without(node: usize, unreached: Option<usize>) -> Vec<Du
     granted.into_iter().zip(begun).map(|(granted, begun)| granted - begun).collect()
 }
 
-/// The readers and the writer use two queue nodes, neither of which knows the queue of the other
-/// node.
+/// If a partition separates the readers from the first queue node, the readers and the writer have two queue nodes
+/// with separate queues.
 #[test]
 fn s68_readers_without_the_queue_node_yield_to_a_writer_queued_there() {
     let nodes = [(0, None), (1, None), (2, None), (0, Some(1)), (0, Some(2)), (1, Some(0)), (2, Some(1))];
@@ -301,7 +301,7 @@ fn s70_queued_readers_enter_together() {
 }
 
 /// Slows down `node`, which may be the queue node. A reader holds the resource for two ttls while a
-/// writer waits. Meanwhile newcomers arrive to read, and do not know that a writer waits. Returns
+/// writer waits. Meanwhile newcomers arrive to read, without information about the writer. Returns
 /// the time from the first reader's unlock to the writer's grant.
 fn wait_beside_newcomers(node: usize) -> Duration {
     let slow = Fault::Slow { node, lasts: 300 * SECOND, by: millis(3) };
