@@ -1,5 +1,5 @@
-//! The consequences of the faults of a schedule: the promises that still hold, and the residual keys
-//! that the check for residue must accept.
+//! The consequences of the faults of a schedule: the promises that still hold, the nodes whose data may
+//! contradict itself, and the keys that may outlive their attempts.
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ impl Schedule {
     }
 
     /// Returns an upper bound of the delay of a request from a process to a node: the sum of the
-    /// durations of all faults between process and node.
+    /// durations of all timed faults between process and node, and of the delays by message faults.
     pub(crate) fn longest_delay(&self, process: usize, node: usize) -> Duration {
         let between = self.faults.iter().filter(|timed| timed.fault.stands_between(process, node));
         between.fold(self.delays(process, node), |sum, timed| sum.saturating_add(timed.fault.lasts()))

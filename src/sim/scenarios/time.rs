@@ -4,6 +4,12 @@ use super::*;
 use crate::RestartGuard;
 use crate::error::Error;
 
+/// For calls that access the store with a token.
+const FENCED: bool = true;
+
+/// For calls that access the store without a token.
+const UNFENCED: bool = false;
+
 /// Runs a schedule of two processes. Process 0 holds its lease until the validity ends. From shortly before that time
 /// on, process 1 calls `try_lock` repeatedly.
 fn towards_the_end(schedule: Schedule) -> Report {
@@ -105,19 +111,19 @@ fn stopped_holder(fault: Fault, is_fenced: bool) -> Report {
 #[test]
 fn s04_a_paused_holder_sees_its_loss_and_its_write_is_refused() {
     let pause = Fault::Pause { process: 0, lasts: 2 * TTL };
-    let fenced = stopped_holder(pause.clone(), true);
+    let fenced = stopped_holder(pause.clone(), FENCED);
     assert_keeps(&fenced, &Promises::ALL);
     assert_eq!((validity_checks(&fenced, 0), writes(&fenced, 0)), (vec![true, false], vec![false]));
     // If process 0 ignores its check and writes without a token, the write overwrites the update of
     // process 1.
-    let unfenced = stopped_holder(pause, false);
+    let unfenced = stopped_holder(pause, UNFENCED);
     assert!(breaks(&unfenced, Promise::Register));
     assert_keeps(&unfenced, &Promises::ALL.without(Promise::Register));
 }
 
 #[test]
 fn s05_a_frozen_clock_hides_the_loss_and_the_token_shows_it() {
-    let report = stopped_holder(Fault::Freeze { process: 0, lasts: 2 * TTL }, true);
+    let report = stopped_holder(Fault::Freeze { process: 0, lasts: 2 * TTL }, FENCED);
     assert!(breaks(&report, Promise::Exclusion), "the checker reports no overlap");
     assert_eq!((validity_checks(&report, 0), writes(&report, 0)), (vec![true, true], vec![false]));
     assert_keeps_the_rest(&report);
@@ -206,21 +212,22 @@ fn late_write(is_fenced: bool) -> Report {
 
 #[test]
 fn s08_only_the_token_protects_a_write_that_arrives_late() {
-    let fenced = late_write(true);
+    let fenced = late_write(FENCED);
     assert_keeps(&fenced, &Promises::ALL);
     assert_eq!((writes(&fenced, 0), writes(&fenced, 1)), (vec![false], vec![true]));
-    assert!(breaks(&late_write(false), Promise::Register));
+    assert!(breaks(&late_write(UNFENCED), Promise::Register));
 }
 
 /// Process 0 reads, and is then so late that its write arrives between the read and the write of
 /// process 1.
-fn late_write_between(claims: bool) -> Report {
+fn late_write_between(is_read_fenced: bool) -> Report {
     run(steady(3, 2), move |process| async move {
         let (quorum, store) = (quorum(&process), process.store("r"));
         process.sleep(process.index() as u32 * SECOND).await;
         let guard = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
         let token = guard.fencing_token();
-        let value = if claims { store.read(token).await.unwrap() } else { store.read_unfenced().await };
+        let value =
+            if is_read_fenced { store.read(token).await.unwrap() } else { store.read_unfenced().await };
         process.sleep(if process.index() == 0 { TTL + SECOND } else { 2 * SECOND }).await;
         let _is_accepted = store.write(token, value + 1).await;
     })
@@ -228,11 +235,11 @@ fn late_write_between(claims: bool) -> Report {
 
 #[test]
 fn s09_a_read_must_claim_the_store() {
-    let claimed = late_write_between(true);
+    let claimed = late_write_between(FENCED);
     assert_keeps(&claimed, &Promises::ALL);
     assert_eq!((writes(&claimed, 0), writes(&claimed, 1)), (vec![false], vec![true]));
     // If reads claim nothing, the register accepts both writes, and the first update is lost.
-    let unclaimed = late_write_between(false);
+    let unclaimed = late_write_between(UNFENCED);
     assert_eq!((writes(&unclaimed, 0), writes(&unclaimed, 1)), (vec![true], vec![true]));
     assert!(breaks(&unclaimed, Promise::Register));
 }

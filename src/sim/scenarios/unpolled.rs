@@ -72,7 +72,9 @@ fn s62_an_unpolled_future_blocks_neither_its_client_nor_other_clients() {
 
 #[test]
 fn s62_without_a_stall_rollback_an_unpolled_future_blocks_other_clients() {
-    let report = breaking(Mutation::NoStallRollback, || with_a_kept_future(false, SECOND, Duration::ZERO));
+    let is_shared = false;
+    let report =
+        breaking(Mutation::NoStallRollback, || with_a_kept_future(is_shared, SECOND, Duration::ZERO));
     assert!(granted(&report, 1)[0] >= 11 * SECOND, "{:?}", granted(&report, 1));
 }
 

@@ -123,8 +123,8 @@ fn s80_a_call_that_was_paused_in_its_first_attempt_makes_another_attempt() {
     }
 }
 
-/// Runs a read of a minute, a writer that gives up after 20 ms, and a newcomer that reads 40 seconds later. Returns the wait
-/// of the newcomer.
+/// Runs a read of a minute, a writer that gives up after 20 ms, and a newcomer that reads 40 seconds later. Returns
+/// the wait of the newcomer.
 fn read_after_a_writer_that_gave_up() -> Duration {
     let report = run(steady(5, 3), |process| async move {
         let lock = quorum(&process).rw_lock("r");
