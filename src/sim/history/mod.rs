@@ -83,8 +83,8 @@ impl History {
     ///
     /// # Errors
     ///
-    /// All violations, in the order of the entries that show them. A lease that overlaps with
-    /// several leases is reported once, with the last of these leases. An impossible entry, such as
+    /// All violations, in the order of the entries that show them. If a lease overlaps
+    /// with several leases, each resource is reported once, with the last of these leases. An impossible entry, such as
     /// a grant without an attempt, is [`Violation::Malformed`] and otherwise ignored. An entry with
     /// an earlier time than its predecessor is also malformed, and counts at the time of its
     /// predecessor.

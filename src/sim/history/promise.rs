@@ -8,12 +8,12 @@ use std::{fmt, time::Duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Promise {
-    /// I1: two leases on one resource never overlap, unless both only read it. During a downgrade,
-    /// no other client writes.
+    /// I1: two leases on one resource never overlap, unless both leases only read the resource. Between a
+    /// write lease and its downgrade to a read lease, no other client gets a write lease.
     Exclusion,
-    /// I2 and I3: tokens grow from a lease on a resource to each attempt that begins after its
-    /// grant, and no two leases have the same token. From reader to reader, the token may stay the
-    /// same.
+    /// I2 and I3: a lease has a larger token than each lease on the resource that was granted before the
+    /// attempt began, and no two leases on one resource have the same token. The tokens of two readers
+    /// may be equal.
     Order,
     /// I4: a fenced register loses no accepted update.
     ///
@@ -33,8 +33,8 @@ pub enum Promise {
     Liveness,
     /// I8: a re-entry into a lease returns the token of the lease.
     Reentry,
-    /// A lease looks valid only between its grant and its end, and its loss is announced no later
-    /// than its end.
+    /// A lease is shown as valid only between its grant and its end, and the loss of a lease is announced no
+    /// later than its end.
     Honesty,
     /// A verification proves a lease only if no lease with a larger token had been granted when the
     /// verification began. For a resource that the lease only reads, only write leases with larger

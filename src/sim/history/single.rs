@@ -25,7 +25,7 @@ impl Rule<'_> for Liveness {
     }
 }
 
-/// I8: a re-entry returns the token of the lease.
+/// I8: a re-entry into a lease returns the token of the lease.
 pub(super) struct Reentry;
 
 impl Rule<'_> for Reentry {

@@ -75,8 +75,8 @@ fn of_lost_readers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Draws cases without faults in which readers hold the resource for several ttls, while other
-/// processes lock.
+/// Draws cases without faults in which readers hold the resource for one to four ttls, while a writer locks
+/// repeatedly.
 fn of_long_readers() -> impl Strategy<Value = Case> + Clone {
     let readers = prop::collection::vec(millis(20_000..=80_000), 1..=3);
     (any::<u64>().no_shrink(), readers, contender(3)).prop_map(|(seed, readers, contender)| {
