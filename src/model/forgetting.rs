@@ -38,7 +38,7 @@ fn leases_do_not_overlap_if_a_forgetful_node_stays_in_quarantine() {
 }
 
 #[test]
-fn leases_do_not_overlap_if_renewals_count_late_in_a_quarantine() {
+fn leases_do_not_overlap_if_renewals_count_after_older_attempts_are_decided() {
     let bounds = Bounds { renewals: [1, 0, 0], is_held_at_start: full_or_quick(false, true), ..BOUNDS };
     assert_holds(bounds, Rules::GUARDED);
 }
