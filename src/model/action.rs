@@ -1,12 +1,12 @@
-//! The transitions from one state to the next.
+//! The transitions from one state to the next, and their text in a trace.
 
 use crate::model::{
     NODES,
     message::{ModelAttempt, Reply, Request},
 };
 
-/// A transition. A node is identified by its index in the state before the transition, and a client
-/// (the number in `Begin` to `Downgrade`) by its index.
+/// A transition. `node` is the index of a node in the state before the transition. The number in
+/// `Begin` to `Downgrade` is the index of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Begin(usize),
@@ -16,7 +16,8 @@ pub(super) enum Action {
     Unlock(usize),
     /// The client replaces its write lease by a read lease.
     Downgrade(usize),
-    /// A node executes a request. If `again` is true, a copy of the request stays in flight.
+    /// A node executes a request. If `again` is true, the request also stays in flight, so that the
+    /// node may execute the request a second time.
     Execute {
         node: usize,
         request: Request,
@@ -57,7 +58,7 @@ pub(super) enum Action {
 /// The time at which a client receives the answer of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ModelDelivery {
-    /// At any time or never.
+    /// At any later time, or never.
     AnyTime,
     AtOnce,
     Never,
@@ -75,7 +76,7 @@ impl Action {
             Self::Unlock(by) => format!("{} unlocks", client(by)),
             Self::Downgrade(by) => format!("{} begins to downgrade", client(by)),
             Self::Execute { node, request: Request { of, message }, again, delivery } => {
-                let again = if again { ", and will repeat it" } else { "" };
+                let again = if again { ", and may execute it again" } else { "" };
                 let answered = if delivery == ModelDelivery::AtOnce { ", answered at once" } else { "" };
                 format!("node {} executes {of}'s {message:?}{again}{answered}", names[node])
             }

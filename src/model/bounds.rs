@@ -1,4 +1,7 @@
-//! The bounds of a search.
+//! The bounds of a search: its property, and the events that may happen.
+//!
+//! The functions of [`Bounds`] decide which messages and actions can matter to the property. A search
+//! leaves the other messages and actions out, and so visits fewer states.
 
 use crate::model::{
     CLIENTS, NODES,
@@ -23,12 +26,12 @@ pub(super) enum ModelProperty {
     KeysAgreeWithReaders,
 }
 
-/// The events that may happen in a search, and their numbers. No other event happens.
+/// The property of a search, and the events that may happen, with their numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) property: ModelProperty,
-    /// Whether a search begins with a lease of the first client, by votes of two nodes that have
-    /// just arrived.
+    /// Whether a search begins with a lease of the first client, granted by two nodes. The request to
+    /// the third node is still in flight.
     pub(super) is_held_at_start: bool,
     /// The clients that lock as readers. The other clients lock as writers.
     pub(super) readers: [bool; CLIENTS],
@@ -39,27 +42,28 @@ pub(super) struct Bounds {
     /// The number of renewal rounds of each lease, by client. If the property is `ProofsHold`, each
     /// round is a verification.
     pub(super) renewals: [u8; CLIENTS],
-    /// The number of requests that a node executes twice.
+    /// The number of requests that may be executed twice.
     pub(super) duplicates: u8,
-    /// The number of keys and of single readers that may expire at any moment.
+    /// The number of expiries at any moment. An expiry ends a key with all its readers, or one reader.
     pub(super) expiries: Expiries,
-    /// The initial counters of the nodes. Each entry is the start of a search. The order of the
-    /// nodes makes no difference.
+    /// The initial counters of the nodes. Each entry is an initial state of the search. The order of
+    /// the nodes makes no difference.
     pub(super) starts: &'static [[u64; NODES]],
     /// The hint in the lock requests of each client, a lower bound of votes; 0 for no hint.
     pub(super) hints: [u64; CLIENTS],
-    /// Whether a client outside of the model is queued at one of the nodes. In this case, clients
-    /// first lock as newcomers, which that node refuses.
+    /// Whether a waiter that is no client of the model is in the wait queue of one node. If so,
+    /// clients lock as newcomers at first, and that node refuses newcomers.
     pub(super) is_queued: bool,
-    /// The number of retries at nodes that have refused, by a client as a waiter at its turn.
+    /// The number of retries by all clients together. In a retry, a client sends its lock again to
+    /// each node that has refused. The repeated locks ignore wait queues and marks.
     pub(super) repeats: u8,
-    /// The number of nodes that lose their counter and no other data.
+    /// The number of lost counters. The node keeps its other data.
     pub(super) losses: u8,
     /// Whether a node that has lost its counter resumes above all earlier values of the counter.
     pub(super) is_regained_above: bool,
-    /// The number of nodes that forget all data.
+    /// The number of crashes, in which a node forgets all data apart from its counter.
     pub(super) crashes: u8,
-    /// The number of nodes that restart with a state of an earlier moment.
+    /// The number of restarts, in which a node restores its state of an earlier moment.
     pub(super) restarts: u8,
     /// The timing. Without a timing, the clocks of the nodes stand still.
     pub(super) timing: Option<Timing>,
@@ -121,18 +125,19 @@ impl Bounds {
         matches!(self.property, ModelProperty::TokensAreUniqueAndGrow | ModelProperty::ProofsHold)
     }
 
-    /// Whether every message must be delivered in the end.
+    /// Whether the property concerns only states in which every request has been delivered.
     ///
-    /// Tombstones and the targets of unlocks matter only if every message must be delivered.
-    /// Otherwise the search covers messages that are never delivered. A request that a tombstone
-    /// refuses and an unlock that is not sent have the same effect as such messages. A refusal also
-    /// has the effect of an unlock that is not delivered. Therefore refusals are delivered only if
-    /// all messages are delivered, or if refusals carry a hint.
+    /// Tombstones, and the choice of the nodes that are sent an unlock, matter only to such a
+    /// property. For the other properties, a message may stay in flight for ever. Then a request that
+    /// a tombstone refuses, and an unlock that is not sent, have the same effect as a message that
+    /// stays in flight. A refusal only makes the client send no unlock to the node. Therefore refusals
+    /// are delivered only for such a property, or if the client may retry at nodes that have refused.
     pub(super) fn is_all_delivered(&self) -> bool {
         self.property == ModelProperty::NothingIsLeftBehind
     }
 
-    /// Whether the property depends on the quorum of a renewal.
+    /// Whether the quorum of a renewal round matters: the quorum proves the lease, or extends its
+    /// validity.
     pub(super) fn are_renewals_counted(&self) -> bool {
         self.property == ModelProperty::ProofsHold || self.timing.is_some()
     }
@@ -150,8 +155,8 @@ impl Bounds {
         self.expiries != Expiries::Any || !self.has_readers()
     }
 
-    /// Whether an answer is delivered at once or never. A later delivery makes no difference,
-    /// because the next message of the client may be late instead.
+    /// Whether each answer is delivered at once or never. A later delivery would make no difference,
+    /// because the next request of the client may be late instead.
     pub(super) fn are_answers_immediate(&self) -> bool {
         // Searches without readers are small enough to include later deliveries nevertheless.
         !self.is_all_delivered() && self.has_readers()
@@ -177,7 +182,12 @@ impl Bounds {
     }
 }
 
-/// Returns `full` if the full search was requested by `REDQUORUM_MODEL=full`, otherwise `quick`.
-pub(super) fn full_or<T>(full: T, quick: T) -> T {
-    if std::env::var_os("REDQUORUM_MODEL").is_some_and(|wish| wish == "full") { full } else { quick }
+/// Whether the environment variable `REDQUORUM_MODEL` has the value `full`.
+pub(super) fn is_full_search() -> bool {
+    std::env::var_os("REDQUORUM_MODEL").is_some_and(|value| value == "full")
+}
+
+/// Returns `full` in a [full search](is_full_search), otherwise `quick`.
+pub(super) fn full_or_quick<T>(full: T, quick: T) -> T {
+    if is_full_search() { full } else { quick }
 }

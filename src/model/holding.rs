@@ -1,4 +1,5 @@
-//! The leases of a client: renewal, verification, and unlock.
+//! The actions of a client that has a lease: renewal, verification, and unlock. In searches for false
+//! proofs, each renewal round is a verification.
 
 use crate::{
     model::{
@@ -19,10 +20,10 @@ impl NodeAttemptState {
         let is_lock_open = self.lock == ModelLockVote::Unanswered;
         let is_renewal_open = self.open_renewals > 0;
         let was_renewed = self.is_renewed || is_renewal_open;
-        let leaves_for_lock = is_lock_open && !model.rules.is_broken(Mutation::NoTombstoneForLock);
+        let leaves_for_lock = is_lock_open && !model.rules.are_broken_by(Mutation::NoTombstoneForLock);
         let leaves_for_renewal = was_renewed
             && (is_lock_open || is_renewal_open)
-            && !model.rules.is_broken(Mutation::NoTombstoneForRenewal);
+            && !model.rules.are_broken_by(Mutation::NoTombstoneForRenewal);
         let tombstone = match model.bounds.is_all_delivered() {
             true if leaves_for_renewal => Tombstone::Always,
             true if leaves_for_lock => Tombstone::IfMissing,
@@ -84,7 +85,8 @@ impl World {
         self.end_attempt(client);
     }
 
-    /// Completes a renewal round that a quorum has confirmed.
+    /// Completes a renewal round for which a quorum counts: extends the validity with timing, and
+    /// records a false proof.
     fn complete(&mut self, model: &Protocol, client: usize, lease: ModelLease, open: ModelRound) {
         if open.largest_before > lease.token {
             self.flaw = Some(Flaw::FalseProof(lease.token));

@@ -1,4 +1,4 @@
-//! The attempts of a client: lock, write-back, and rollback.
+//! The attempts of a client: lock, downgrade, retry, write-back, grant and rollback.
 
 use crate::{
     model::{
@@ -28,7 +28,8 @@ impl World {
         }
     }
 
-    /// Begins to replace the write lease by a read lease.
+    /// Begins the attempt by which the client replaces its write lease by a read lease. A node
+    /// replaces its key when the node executes the request.
     pub(super) fn downgrade(&mut self, model: &Protocol, client: usize, lease: ModelLease) {
         let writer = self.attempt(client);
         if model.rules.breaks(BrokenRule::UnlockToDowngrade) {
@@ -50,7 +51,7 @@ impl World {
         }
     }
 
-    /// Unlocks the write lease that was replaced, at the nodes that need an unlock.
+    /// Sends the unlocks of the write lease, if the attempt is a downgrade.
     fn unlock_downgraded(&mut self, client: usize) {
         let Some(PendingDowngrade { writer, .. }) = self.clients[client].downgrade.take() else { return };
         for node in &mut self.nodes {
@@ -101,10 +102,12 @@ impl World {
         for node in 0..NODES {
             let tombstone = match self.nodes[node].attempts[client].lock {
                 ModelLockVote::Refused => continue,
-                ModelLockVote::Unanswered if model.rules.is_broken(Mutation::RollbackSkipsSilent) => continue,
+                ModelLockVote::Unanswered if model.rules.are_broken_by(Mutation::RollbackSkipsSilent) => {
+                    continue;
+                }
                 ModelLockVote::Unanswered
                     if model.bounds.is_all_delivered()
-                        && !model.rules.is_broken(Mutation::NoTombstoneForLock) =>
+                        && !model.rules.are_broken_by(Mutation::NoTombstoneForLock) =>
                 {
                     Tombstone::IfMissing
                 }
@@ -117,7 +120,8 @@ impl World {
         self.end_attempt(client);
     }
 
-    /// Decides the attempt when the first quorum has granted. The token is the largest vote.
+    /// Chooses the token when a quorum has granted: the largest vote so far. Then the token must be
+    /// confirmed, unless a broken rule grants the lease without write-backs.
     fn decide(&mut self, model: &Protocol, client: usize) {
         let votes = self.nodes.iter().filter_map(|node| match node.attempts[client].lock {
             ModelLockVote::Granted(vote) => Some(vote),
@@ -127,7 +131,7 @@ impl World {
             return;
         }
         let token = votes.max().unwrap();
-        let writes_nothing_back = model.rules.is_broken(Mutation::NoWriteBack)
+        let writes_nothing_back = model.rules.are_broken_by(Mutation::NoWriteBack)
             || (model.rules.breaks(BrokenRule::ReadersWriteNothingBack) && self.is_reader(model, client));
         if writes_nothing_back {
             self.grant(model, client, token);
@@ -156,7 +160,8 @@ impl World {
         }
     }
 
-    /// Grants the lease, unless the validity has ended.
+    /// Grants the lease, unless the time of the attempt is over. Then the attempt stays undecided until
+    /// the client rolls back.
     fn grant(&mut self, model: &Protocol, client: usize, token: u64) {
         if self.now >= self.too_late_from(model, client) {
             return;
@@ -178,7 +183,8 @@ impl World {
         self.note_grant(model, client, token, floor);
     }
 
-    /// Records the parts of the lease on which the property depends.
+    /// Records a granted lease as far as the property depends on earlier leases, and a flaw if the
+    /// token repeats or falls.
     fn note_grant(&mut self, model: &Protocol, client: usize, token: u64, floor: u64) {
         let is_reader = self.is_reader(model, client);
         // In searches for other properties, keys may expire and leases may end at any moment, so a

@@ -44,15 +44,14 @@ pub(super) struct ModelAttempt {
     pub(super) number: u8,
 }
 
-/// The number of the attempt by which a writer becomes a reader. This is the last attempt of the
-/// client.
+/// The number of the attempt by which a writer becomes a reader. No other attempt of the client has
+/// a larger number, so the client begins no further attempt.
 pub(super) const DOWNGRADE: u8 = 4;
 
-/// A message to a node.
+/// The content of a message to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ToNode {
-    /// A lock. With `ignores_queue`, the client has passed the wait queue, so queues and marks do not refuse
-    /// the lock.
+    /// A lock. With `ignores_queue`, wait queues and marks do not refuse the lock.
     Lock {
         hint: u64,
         ignores_queue: bool,
@@ -74,7 +73,7 @@ pub(super) enum ToNode {
     },
 }
 
-/// An answer of a node. No client waits for the answer to an unlock.
+/// The content of an answer of a node. An unlock has no answer here, because no client waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum FromNode {
     Granted {
@@ -107,8 +106,8 @@ pub(super) struct Reply {
 }
 
 impl Request {
-    /// Returns the operation for the node, under the lease id of the attempt `owned_by`. A broken rule may name another
-    /// attempt than the sender.
+    /// Returns the operation for the node, under the lease id of the attempt `owned_by`. This attempt is the sender,
+    /// unless a mutation reuses lease ids.
     pub(super) fn operation(self, owned_by: ModelAttempt, is_reader: bool, ttl: Duration) -> Operation {
         let resources = if is_reader { SHARED.clone() } else { RESOURCES.clone() };
         let lease_id = lease_id_of(owned_by).clone();

@@ -7,12 +7,13 @@
 //!  client c ──┘
 //! ```
 //!
-//! The nodes are real. Each step of a node is [`NodeState::apply`], the function that in-memory
-//! nodes wrap and that tests compare with the scripts. The clients belong to the model, and are so
-//! small that a search can visit every state. Clients lock, decide at any quorum, write back, renew
-//! and unlock, and may roll back at any moment. The network delivers messages in flight in any
-//! order. Some messages arrive twice, and some never. A real connection is less harsh, because it
-//! keeps the order of its messages.
+//! The nodes run real code: a node executes each request by [`NodeState::apply`], the function that
+//! in-memory nodes wrap and that tests compare with the scripts. The clients belong to the model,
+//! and are so small that a search can visit every state. A client may roll back at any moment
+//! before its attempt is decided. The network delivers messages in flight in any order. If the
+//! bounds of a search allow duplicates, a node may execute a request twice. A message may stay in
+//! flight until the end of the search, except in searches for leftover keys. A real connection
+//! gives fewer orders, because a connection keeps the order of its messages.
 //!
 //! ```text
 //!  event                phase of a client             decision
@@ -28,13 +29,13 @@
 //! ```
 //!
 //! There are two kinds of searches. Without [`Timing`](bounds::Timing), the clocks of the nodes
-//! stand still and a key may expire at any moment. Properties that hold in such a search do not
-//! depend on clocks. With timing, time passes in ticks, ttls end by the clocks of the nodes, and a
-//! node may forget its data.
+//! stand still, and a key may expire at any moment if the [bounds](bounds::Bounds) allow expiries.
+//! A property that holds for any number of expiries does not depend on clocks. With timing, time
+//! passes in ticks, and ttls end by the clocks of the nodes.
 //!
-//! A property that holds shows little if the search cannot find violations. Therefore each rule is
-//! broken in turn, and the search must find a state that violates the property. `docs/MODEL.md`
-//! describes the scope of the model, its limits and its findings.
+//! A property that holds shows little if the search cannot find violations. Therefore further tests
+//! break one rule each, and the search of such a test must find a state that violates the property.
+//! `docs/MODEL.md` describes the scope of the model, its limits and its findings.
 //!
 //! The model is compiled only with `RUSTFLAGS="--cfg redquorum_model"`, so that other builds do not
 //! need the search library. Without this flag, `cargo test` does not run the model.

@@ -24,20 +24,20 @@ use crate::{
 
 mod faults;
 
-/// The incarnation of a node. A restart is modelled as a flush, because the detection of restarts
-/// is out of scope.
+/// The incarnation of every node. A crash or a restart replaces the data of a node and keeps the
+/// incarnation, because the detection of restarts is out of scope.
 pub(super) const INCARNATION: &str = "";
 
 /// One node, its messages in flight, and the answers of the node that the attempt of each client
 /// has received.
 ///
-/// These three parts are one value, so that nodes can be exchanged. The protocol does not
-/// distinguish nodes. Therefore the search visits only one of the states that differ only in the
-/// order of the nodes.
+/// The protocol does not distinguish nodes. Therefore the search visits only one of the states that
+/// differ only in the order of the nodes. All data about a node is in this value, so that sorting
+/// the nodes moves the data, too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct NodeModel {
     state: NodeState,
-    /// The state after a restart.
+    /// The state that a restart will restore, if a state was saved.
     saved: Option<Arc<NodeState>>,
     /// The whole seconds by which the node's clock is ahead.
     ahead: u8,
@@ -101,7 +101,7 @@ impl NodeModel {
         }
     }
 
-    /// Adds a foreign waiter to the node's queue.
+    /// Adds a waiter that is no client of the model to the node's queue.
     pub(super) fn enqueue(&mut self, model: &Protocol) {
         self.state.apply(&model.parameters, &foreign_waiter(model.ttl()), self.time(0));
     }
@@ -143,7 +143,7 @@ impl NodeModel {
         self.replies.retain(|reply| reply.to.client != client);
     }
 
-    /// Executes a request on the node. Returns the answer.
+    /// Executes a request on the node. Returns the answer; `None` for an unlock.
     pub(super) fn execute(&mut self, model: &Protocol, request: Request, now: u8) -> Option<FromNode> {
         let Request { of, message } = request;
         let lease_id = match model.rules.broken_rule {
@@ -152,12 +152,12 @@ impl NodeModel {
         };
         let operation = request.operation(lease_id, model.bounds.is_reader(of), model.ttl());
         let was_held = self.is_held(now);
-        let broken = model.rules.break_for_nodes();
+        let broken = model.rules.break_in_crate();
         let answer = self.state.apply(&model.parameters, &operation, self.time(now)).answer.into_parts().0;
         drop(broken);
         if !model.bounds.is_queued {
-            // Marks are removed. They only refuse some clients for a time, and the search tries
-            // every order of clients.
+            // Marks only refuse some clients for a time. The search tries every order of clients, so
+            // marks would only add states.
             self.state.clear_marks();
         }
         if !model.bounds.are_tokens_counted() {
@@ -200,8 +200,8 @@ impl NodeModel {
         self.is_held(now) || self.state.stored_readers(resource()).is_some()
     }
 
-    /// Whether the key is a shared key exactly if there are readers, whether the key ends with the
-    /// last reader, and whether phase and epoch are in order.
+    /// Whether the node has a shared key exactly while there are readers, the key ends with the last
+    /// reader, and the phase is not above the epoch.
     pub(super) fn agrees_with_readers(&self, now: u8) -> bool {
         let time = self.time(now);
         let key = self.state.held(resource(), time).filter(|held| held.lease_id.is_of_readers());
@@ -222,12 +222,12 @@ impl NodeModel {
     }
 }
 
-/// Returns a counter that outlives the search.
+/// Returns a counter that does not expire during the search.
 fn lasting_counter(value: u64) -> Counter {
     Counter { value, expires_at: NodeTime::from_epoch(3_600_000) }
 }
 
-/// A node with its digest. Nodes are sorted, and states are compared, by digest alone.
+/// A node with its digest. Nodes are sorted, and states are hashed, by digest alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sealed {
     digest: u64,
@@ -245,7 +245,8 @@ impl Sealed {
         self.digest
     }
 
-    /// Returns the node for a change. The node must be sealed before its digest is used.
+    /// Returns the node for a change, and deletes the digest. Before the next use of the digest,
+    /// [`seal`](Self::seal) must compute the digest again.
     pub(super) fn open(&mut self) -> &mut NodeModel {
         self.digest = 0;
         Arc::make_mut(&mut self.node)

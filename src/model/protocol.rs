@@ -1,4 +1,7 @@
-//! The protocol as a graph of states, for a search by `stateright`.
+//! The protocol as a graph of states, for a search by `stateright`: the initial states, the actions
+//! that are possible in a state, and the state after an action.
+//!
+//! Actions that cannot change the result of a search are left out. [`Bounds`] has the reasons.
 
 use std::time::Duration;
 
@@ -33,8 +36,9 @@ impl Protocol {
             QuorumParameters { guard: rules.guard, incarnation: Some(INCARNATION.into()), ..parameters() };
         if let Some(timing) = bounds.timing {
             parameters.max_ttl = Duration::from_millis(timing.ttl.into());
-            // An expiry after a tick belongs to that tick. Therefore renewals count one tick
-            // earlier than an attempt may last.
+            // For a node, a period is over from the tick after its end. An attempt cannot win at the
+            // tick at which its timeout ends. Therefore the period after which renewals count is one
+            // tick shorter than the attempt timeout.
             let renewals_after = Duration::from_millis(timing.attempt_timeout.saturating_sub(1).into());
             parameters.quarantine = QuarantineParameters { lasts: parameters.max_ttl, renewals_after };
         }
@@ -45,7 +49,8 @@ impl Protocol {
         self.parameters.max_ttl
     }
 
-    /// Returns the world after an action, with every node at its index.
+    /// Returns the world after an action, with every node at the index that it had before; `None` if
+    /// the action needs a lease that the client does not have.
     pub(super) fn after(&self, before: &World, action: Action) -> Option<World> {
         let mut world = before.clone();
         match action {
@@ -85,8 +90,8 @@ impl Protocol {
             Action::Save { node } => world.nodes[node].open().save(),
             Action::Restart { node } => {
                 world.restarts -= 1;
-                let are_trying = std::array::from_fn(|client| world.is_trying(client));
-                world.nodes[node].open().restart(self, are_trying);
+                let is_undecided = std::array::from_fn(|client| world.is_trying(client));
+                world.nodes[node].open().restart(self, is_undecided);
             }
             Action::Tick => self.tick(&mut world),
         }
@@ -94,8 +99,9 @@ impl Protocol {
         Some(world)
     }
 
-    /// Returns the world after the first client has won its first attempt at once.
-    fn held(&self, world: World) -> World {
+    /// Returns the world after the first client has won its first attempt, by votes of the first
+    /// nodes that are a quorum.
+    fn with_first_lease(&self, world: World) -> World {
         let then = |world: World, action| self.after(&world, action).unwrap();
         let mut world = then(world, Action::Begin(0));
         for node in 0..self.needed {
@@ -108,25 +114,25 @@ impl Protocol {
             world = then(world, Action::Deliver { node, reply });
         }
         assert!(world.is_holding(self, 0), "the first votes differ, so the lease needs a write-back");
-        world.settled()
+        world.with_sorted_nodes()
     }
 
     fn client_actions(&self, world: &World, client: usize, actions: &mut Vec<Action>) {
         match world.clients[client].phase {
             ClientPhase::Idle => {
-                // Clients are interchangeable until a client begins. The first client that begins
-                // gets the first name.
-                let may_come_first =
+                // Of clients that are alike and have not begun, only the client with the smallest
+                // index begins. The other orders would only exchange names.
+                let does_not_precede =
                     |other: usize| !self.bounds.are_alike(other, client) || world.clients[other].begun > 0;
-                let is_named = (0..client).all(may_come_first);
-                if is_named && world.clients[client].begun < self.bounds.attempts[client] {
+                let is_next = (0..client).all(does_not_precede);
+                if is_next && world.clients[client].begun < self.bounds.attempts[client] {
                     actions.push(Action::Begin(client));
                 }
             }
             ClientPhase::Locking | ClientPhase::Confirming { .. } => {
                 let is_last = world.clients[client].begun >= self.bounds.attempts[client];
-                let is_waited_for = world.count(|node| node.attempts[client].began_before_restart) > 0;
-                if !is_last || is_waited_for || self.bounds.is_last_rollback_relevant() {
+                let delays_a_quarantine = world.count(|node| node.attempts[client].began_before_restart) > 0;
+                if !is_last || delays_a_quarantine || self.bounds.is_last_rollback_relevant() {
                     actions.push(Action::RollBack(client));
                 }
                 let is_refused = |node: &NodeModel| node.attempts[client].lock == ModelLockVote::Refused;
@@ -154,6 +160,7 @@ impl Protocol {
     fn node_actions(&self, world: &World, node: usize, actions: &mut Vec<Action>) {
         let here = &world.nodes[node];
         let is_in_quarantine = self.bounds.restarts > 0 && here.is_in_quarantine(self);
+        // Requests are sorted. The execution of one of several equal requests is enough.
         let mut last = None;
         for request in here.requests().iter().copied() {
             let requests_vote = matches!(
@@ -182,10 +189,10 @@ impl Protocol {
                 actions.push(Action::Deliver { node, reply });
             }
         }
+        // The expiry of a key with one reader has the same effect as the expiry of this reader.
         if world.expiries != Expiries::AtMost(0) && here.is_held(0) && here.readers().count() != 1 {
             actions.push(Action::Expire { node });
         }
-        // If any number of keys may expire, the readers of a key expire one by one.
         if world.expiries != Expiries::AtMost(0) {
             actions.extend(here.readers().map(|reader| Action::ExpireReader { node, reader }));
         }
@@ -259,7 +266,7 @@ impl Model for Protocol {
     fn init_states(&self) -> Vec<World> {
         let worlds = self.bounds.starts.iter().map(|counters| World::new(self, *counters));
         if self.bounds.is_held_at_start {
-            worlds.map(|world| self.held(world)).collect()
+            worlds.map(|world| self.with_first_lease(world)).collect()
         } else {
             worlds.collect()
         }
@@ -273,6 +280,7 @@ impl Model for Protocol {
             self.client_actions(world, client, actions);
         }
         for node in 0..world.nodes.len() {
+            // Equal nodes are neighbours, and the actions of one of them are enough.
             let is_twin = node > 0 && world.nodes[node - 1].digest() == world.nodes[node].digest();
             if !is_twin {
                 self.node_actions(world, node, actions);
@@ -284,7 +292,7 @@ impl Model for Protocol {
     }
 
     fn next_state(&self, before: &World, action: Action) -> Option<World> {
-        Some(self.after(before, action)?.settled())
+        Some(self.after(before, action)?.with_sorted_nodes())
     }
 
     fn properties(&self) -> Vec<Property<Self>> {

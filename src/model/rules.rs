@@ -1,4 +1,4 @@
-//! The rules of a search, and the rule that is broken in it.
+//! The rules that hold in a search: the restart guard of the nodes, and at most one broken rule.
 
 use crate::{
     algorithm::tally::Electorate,
@@ -7,16 +7,17 @@ use crate::{
     node::RestartGuard,
 };
 
-/// A rule that is broken.
+/// The behaviour of nodes or clients in place of the rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BrokenRule {
-    /// A mutation of the crate's code.
+    /// A mutation. The nodes run the crate's code with the mutation, and the clients of the model
+    /// imitate the mutation where it concerns clients.
     Mutation(Mutation),
-    /// The proof of a lease by a node that still has the key.
+    /// A node that has the key of a lease proves the lease, whatever the node's counter is.
     VerifyByKey,
-    /// A token of readers that is the largest vote, without a write-back.
+    /// Readers take the largest vote as their token, and write nothing back.
     ReadersWriteNothingBack,
-    /// A downgrade that unlocks the write lease before the lock of the reader.
+    /// A downgrade unlocks the write lease before the lock of the reader.
     UnlockToDowngrade,
 }
 
@@ -28,32 +29,33 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// All rules, without a restart guard.
+    /// No broken rule, and no restart guard.
     pub(super) const WHOLE: Self = Self { guard: RestartGuard::Off, broken_rule: None };
 
-    /// Returns the rules without the rule that this mutation breaks, and without a restart guard.
-    pub(super) const fn without(rule: Mutation) -> Self {
-        Self::with(BrokenRule::Mutation(rule))
+    /// Returns the rules of which this mutation breaks one, without a restart guard.
+    pub(super) const fn broken_by(mutation: Mutation) -> Self {
+        Self::breaking(BrokenRule::Mutation(mutation))
     }
 
-    /// Returns the rules with this broken rule, and without a restart guard.
-    pub(super) const fn with(rule: BrokenRule) -> Self {
+    /// Returns the rules of which this rule is broken, without a restart guard.
+    pub(super) const fn breaking(rule: BrokenRule) -> Self {
         Self { broken_rule: Some(rule), ..Self::WHOLE }
     }
 
-    /// All rules, with a restart guard.
+    /// No broken rule, and a restart guard.
     pub(super) const GUARDED: Self = Self { guard: RestartGuard::PerConnection, ..Self::WHOLE };
 
     pub(super) fn breaks(self, rule: BrokenRule) -> bool {
         self.broken_rule == Some(rule)
     }
 
-    pub(super) fn is_broken(self, rule: Mutation) -> bool {
-        self.breaks(BrokenRule::Mutation(rule))
+    pub(super) fn are_broken_by(self, mutation: Mutation) -> bool {
+        self.breaks(BrokenRule::Mutation(mutation))
     }
 
-    /// Breaks the rule in the crate's code, on this thread, until the guard is dropped.
-    pub(super) fn break_for_nodes(self) -> MutationGuard {
+    /// Applies the mutation, if any, to the crate's code on this thread, until the returned guard is
+    /// dropped. A rule that only the model breaks is ignored here.
+    pub(super) fn break_in_crate(self) -> MutationGuard {
         mutation::break_rule(match self.broken_rule {
             Some(BrokenRule::Mutation(rule)) => Some(rule),
             _ => None,
@@ -62,7 +64,7 @@ impl Rules {
 
     /// Returns the number of votes of a quorum.
     pub(super) fn needed(self) -> usize {
-        let _broken = self.break_for_nodes();
+        let _broken = self.break_in_crate();
         Electorate::majority(NODES)
     }
 }

@@ -1,24 +1,25 @@
-//! Searches and their results.
+//! The functions that run a search, and that assert its result.
 
 use std::fmt::Write;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::model::{
-    bounds::{Bounds, full_or},
+    bounds::{Bounds, full_or_quick, is_full_search},
     protocol::Protocol,
     rules::Rules,
 };
 
-/// Visits every state within the bounds. Fails with the trace if a state violates the property.
+/// Visits every state within the bounds. Panics with the trace if a state violates the property.
+/// If no rule is broken, the keys must also agree with the readers in every state.
 ///
-/// The search is depth first, because then memory holds only one path, and one word for each
-/// visited state.
+/// The search is depth first, because such a search needs memory only for the states of one path and
+/// for the digests of all visited states.
 pub(super) fn assert_holds(bounds: Bounds, rules: Rules) {
     let search = Protocol::new(bounds, rules)
         .checker()
         .finish_when(HasDiscoveries::Any)
-        .threads(full_or(2, 1))
+        .threads(full_or_quick(2, 1))
         .spawn_dfs()
         .join();
     let found = trace(&search);
@@ -29,22 +30,22 @@ pub(super) fn assert_holds(bounds: Bounds, rules: Rules) {
     }
 }
 
-/// Searches breadth first for a shortest trace that violates the property. Prints the trace, and
-/// returns its length. Fails if there is no such trace.
-pub(super) fn shortest_break(bounds: Bounds, rules: Rules) -> usize {
+/// Searches breadth first for a shortest trace that violates the property, and prints the trace.
+/// Panics if no state violates the property.
+pub(super) fn assert_shortest_break(bounds: Bounds, rules: Rules) {
     let search = Protocol::new(bounds, rules).checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
     let found = trace(&search);
     let states = search.unique_state_count();
     let Some((steps, text)) = found else { panic!("not seen in {states} states: {bounds:?}, {rules:?}") };
     eprintln!("{:?} is broken in {steps} steps: {states} states\n{text}", bounds.property);
-    steps
 }
 
-/// Searches like [`shortest_break`]. A quick search is depth first instead, and takes the first
-/// violation.
+/// Asserts that a state violates the property, in a case for which a quick search breadth first would
+/// take too long. A full search is that of [`assert_shortest_break`]. A quick search is depth first,
+/// and ends at the first violation.
 pub(super) fn assert_breaks(bounds: Bounds, rules: Rules) {
-    if full_or(true, false) {
-        shortest_break(bounds, rules);
+    if is_full_search() {
+        assert_shortest_break(bounds, rules);
         return;
     }
     let search = Protocol::new(bounds, rules).checker().finish_when(HasDiscoveries::Any).spawn_dfs().join();
@@ -53,11 +54,13 @@ pub(super) fn assert_breaks(bounds: Bounds, rules: Rules) {
     eprintln!("{:?} is broken in {steps} steps at most: {states} states", bounds.property);
 }
 
-/// Returns the number of steps and the text of a trace that violates the property.
+/// Returns the number of steps and the text of a trace that violates the property; `None` if the search
+/// found no violation.
 fn trace(search: &impl Checker<Protocol>) -> Option<(usize, String)> {
     let (_, path) = search.discoveries().into_iter().next()?;
     let mut text = String::new();
-    // Each state sorts its nodes. The names follow the nodes through these changes of order.
+    // The nodes of each state are sorted by digest, so the index of a node may change at each step.
+    // `names` has the constant name of the node at each index.
     let mut names = [1, 2, 3];
     let mut steps = 0;
     for (world, action) in path.into_vec() {

@@ -1,15 +1,18 @@
-//! Shared resources: readers share a resource, and a writer has it exclusively.
+//! Searches with readers and writers, for all properties: readers share the resource, and a writer
+//! excludes readers and other writers.
 
 use crate::{
     model::{
-        bounds::{Bounds, Expiries, IN_STEP, ModelProperty, NEARLY_IN_STEP, Timing, full_or},
+        bounds::{
+            Bounds, Expiries, IN_STEP, ModelProperty, NEARLY_IN_STEP, Timing, full_or_quick, is_full_search,
+        },
         rules::{BrokenRule, Rules},
-        search::{assert_breaks, assert_holds, shortest_break},
+        search::{assert_breaks, assert_holds, assert_shortest_break},
     },
     mutation::Mutation,
 };
 
-/// The clients that read, of three clients.
+// The clients that lock as readers, of three clients, by the place of the writer.
 const WRITER_FIRST: [bool; 3] = [false, true, true];
 const WRITER_BETWEEN: [bool; 3] = [true, false, true];
 const WRITER_LAST: [bool; 3] = [true, true, false];
@@ -30,35 +33,38 @@ const ORDER: Bounds = of_any_clock(ModelProperty::TokensAreUniqueAndGrow);
 const PROOFS: Bounds = of_any_clock(ModelProperty::ProofsHold);
 const RESIDUE: Bounds = of(ModelProperty::NothingIsLeftBehind);
 
-/// Few enough ticks that a lease ends before a lease that begins a tick later.
+/// Leases that begin at tick 0 and at tick 1 both end within the horizon.
 const TIMING: Timing = Timing { ttl: 2, attempt_timeout: 2, horizon: 3 };
 
-/// Three clients, of which one has a lease at the start. Ticks pass between the actions of the
-/// other clients.
+/// Three clients with one attempt each, of which the first has its lease at the start. Ticks pass
+/// between the actions.
 const TIMED: Bounds = Bounds { attempts: ALL, is_held_at_start: true, timing: Some(TIMING), ..EXCLUSION };
 
 #[test]
 fn no_reader_has_a_lease_beside_a_writer() {
-    for attempts in full_or(&[[1, 2, 0], [2, 1, 0], ALL][..], &[[1, 1, 0]]) {
+    for attempts in full_or_quick(&[[1, 2, 0], [2, 1, 0], ALL][..], &[[1, 1, 0]]) {
         assert_holds(Bounds { attempts: *attempts, ..EXCLUSION }, Rules::WHOLE);
     }
 }
 
 #[test]
 fn no_reader_has_a_lease_beside_a_writer_although_a_request_arrives_twice() {
-    assert_holds(Bounds { attempts: full_or(ALL, [1, 1, 0]), duplicates: 1, ..EXCLUSION }, Rules::WHOLE);
+    assert_holds(
+        Bounds { attempts: full_or_quick(ALL, [1, 1, 0]), duplicates: 1, ..EXCLUSION },
+        Rules::WHOLE,
+    );
 }
 
 #[test]
 fn no_reader_has_a_lease_beside_a_writer_although_leases_are_renewed() {
-    let attempts = full_or(ALL, [1, 1, 0]);
+    let attempts = full_or_quick(ALL, [1, 1, 0]);
     assert_holds(Bounds { attempts, renewals: ALL, ..EXCLUSION }, Rules::WHOLE);
 }
 
 #[test]
 fn no_reader_has_a_lease_beside_a_writer_while_each_ends_by_its_own_ttl() {
     assert_holds(TIMED, Rules::WHOLE);
-    if full_or(true, false) {
+    if is_full_search() {
         assert_holds(Bounds { readers: WRITER_LAST, ..TIMED }, Rules::WHOLE);
     }
 }
@@ -68,14 +74,14 @@ fn no_reader_has_a_lease_beside_a_writer_although_a_node_forgets() {
     let timing = Some(Timing { ttl: 3, attempt_timeout: 3, horizon: 4 });
     let bounds = Bounds { is_held_at_start: true, crashes: 1, timing, ..EXCLUSION };
     let readers = [true, false, false];
-    assert_holds(Bounds { readers, renewals: full_or([1, 0, 0], [0; 3]), ..bounds }, Rules::GUARDED);
+    assert_holds(Bounds { readers, renewals: full_or_quick([1, 0, 0], [0; 3]), ..bounds }, Rules::GUARDED);
 }
 
 #[test]
 fn tokens_of_readers_and_writers_grow_and_differ() {
-    let (starts, expiries) = full_or((NEARLY_IN_STEP, Expiries::Any), (IN_STEP, Expiries::AtMost(1)));
+    let (starts, expiries) = full_or_quick((NEARLY_IN_STEP, Expiries::Any), (IN_STEP, Expiries::AtMost(1)));
     assert_holds(Bounds { starts, expiries, ..ORDER }, Rules::WHOLE);
-    if full_or(true, false) {
+    if is_full_search() {
         for readers in [WRITER_FIRST, WRITER_BETWEEN] {
             assert_holds(Bounds { readers, attempts: ALL, is_held_at_start: true, ..ORDER }, Rules::WHOLE);
         }
@@ -84,26 +90,26 @@ fn tokens_of_readers_and_writers_grow_and_differ() {
 
 #[test]
 fn tokens_of_readers_and_writers_grow_and_differ_although_leases_are_renewed() {
-    let (starts, expiries) = full_or((NEARLY_IN_STEP, Expiries::Any), (IN_STEP, Expiries::AtMost(1)));
+    let (starts, expiries) = full_or_quick((NEARLY_IN_STEP, Expiries::Any), (IN_STEP, Expiries::AtMost(1)));
     assert_holds(Bounds { starts, expiries, renewals: [1, 1, 0], ..ORDER }, Rules::WHOLE);
 }
 
 #[test]
 fn tokens_of_readers_and_writers_grow_and_differ_although_a_request_arrives_twice() {
-    let expiries = full_or(Expiries::Any, Expiries::AtMost(0));
+    let expiries = full_or_quick(Expiries::Any, Expiries::AtMost(0));
     assert_holds(Bounds { expiries, duplicates: 1, ..ORDER }, Rules::WHOLE);
 }
 
 #[test]
-fn tokens_grow_although_a_node_comes_back_with_older_readers() {
-    let expiries = full_or(Expiries::Any, Expiries::AtMost(0));
+fn tokens_grow_although_a_node_restarts_with_older_readers() {
+    let expiries = full_or_quick(Expiries::Any, Expiries::AtMost(0));
     assert_holds(Bounds { restarts: 1, expiries, ..ORDER }, Rules::WHOLE);
 }
 
 #[test]
 fn proofs_of_readers_and_writers_hold() {
     for renewals in [[1, 0, 0], [0, 1, 0]] {
-        for losses in full_or(&[0, 1][..], &[0]) {
+        for losses in full_or_quick(&[0, 1][..], &[0]) {
             let bounds = Bounds { renewals, losses: *losses, is_regained_above: true, ..PROOFS };
             assert_holds(bounds, Rules::WHOLE);
         }
@@ -112,17 +118,17 @@ fn proofs_of_readers_and_writers_hold() {
 
 #[test]
 fn proofs_of_readers_hold_when_a_reader_follows_a_writer() {
-    let expiries = full_or(Expiries::AtMost(1), Expiries::AtMost(0));
+    let expiries = full_or_quick(Expiries::AtMost(1), Expiries::AtMost(0));
     let bounds = Bounds { readers: WRITER_BETWEEN, attempts: ALL, renewals: [1, 0, 0], ..PROOFS };
     assert_holds(Bounds { is_held_at_start: true, expiries, ..bounds }, Rules::WHOLE);
 }
 
 #[test]
-fn the_key_is_shared_exactly_while_readers_hold_it() {
-    let expiries = full_or(Expiries::Any, Expiries::AtMost(1));
+fn a_key_is_shared_exactly_while_a_reader_holds_the_resource() {
+    let expiries = full_or_quick(Expiries::Any, Expiries::AtMost(1));
     let bounds = of(ModelProperty::KeysAgreeWithReaders);
-    assert_holds(Bounds { attempts: full_or(ALL, [0, 1, 1]), expiries, ..bounds }, Rules::WHOLE);
-    if full_or(true, false) {
+    assert_holds(Bounds { attempts: full_or_quick(ALL, [0, 1, 1]), expiries, ..bounds }, Rules::WHOLE);
+    if is_full_search() {
         assert_holds(Bounds { timing: Some(TIMING), ..bounds }, Rules::WHOLE);
     }
 }
@@ -130,36 +136,42 @@ fn the_key_is_shared_exactly_while_readers_hold_it() {
 #[test]
 fn readers_leave_no_key() {
     assert_holds(
-        Bounds { attempts: [0, 1, 1], renewals: full_or([0, 1, 1], [0; 3]), ..RESIDUE },
+        Bounds { attempts: [0, 1, 1], renewals: full_or_quick([0, 1, 1], [0; 3]), ..RESIDUE },
         Rules::WHOLE,
     );
-    assert_holds(Bounds { renewals: full_or([1, 1, 0], [0; 3]), ..RESIDUE }, Rules::WHOLE);
+    assert_holds(Bounds { renewals: full_or_quick([1, 1, 0], [0; 3]), ..RESIDUE }, Rules::WHOLE);
 }
 
 #[test]
 fn half_of_the_nodes_is_no_quorum_of_readers() {
-    shortest_break(EXCLUSION, Rules::without(Mutation::HalfIsQuorum));
+    assert_shortest_break(EXCLUSION, Rules::broken_by(Mutation::HalfIsQuorum));
 }
 
 #[test]
 fn a_reader_that_deletes_the_key_of_a_writer_breaks_exclusion() {
-    shortest_break(Bounds { attempts: [1, 2, 0], ..EXCLUSION }, Rules::without(Mutation::UnshareAnyKey));
+    assert_shortest_break(
+        Bounds { attempts: [1, 2, 0], ..EXCLUSION },
+        Rules::broken_by(Mutation::UnshareAnyKey),
+    );
 }
 
 #[test]
 fn a_reader_that_unlocks_for_all_admits_a_writer() {
-    shortest_break(Bounds { attempts: ALL, ..EXCLUSION }, Rules::without(Mutation::UnshareForAll));
+    assert_shortest_break(Bounds { attempts: ALL, ..EXCLUSION }, Rules::broken_by(Mutation::UnshareForAll));
 }
 
 #[test]
 fn a_late_rollback_removes_the_next_reader_of_a_reused_lease_id() {
-    shortest_break(Bounds { attempts: [1, 2, 0], ..EXCLUSION }, Rules::without(Mutation::ReuseLeaseId));
+    assert_shortest_break(
+        Bounds { attempts: [1, 2, 0], ..EXCLUSION },
+        Rules::broken_by(Mutation::ReuseLeaseId),
+    );
 }
 
 #[test]
 fn one_end_for_all_readers_admits_a_writer_too_early() {
     let bounds = Bounds { readers: WRITER_LAST, ..TIMED };
-    assert_breaks(bounds, Rules::without(Mutation::OneEndForReaders));
+    assert_breaks(bounds, Rules::broken_by(Mutation::OneEndForReaders));
 }
 
 #[test]
@@ -173,30 +185,30 @@ fn a_node_that_counts_at_once_replaces_a_readers_forgotten_vote() {
 
 #[test]
 fn without_a_write_back_of_readers_a_writer_repeats_their_token() {
-    let rules = Rules::with(BrokenRule::ReadersWriteNothingBack);
-    shortest_break(Bounds { starts: NEARLY_IN_STEP, ..ORDER }, rules);
+    let rules = Rules::breaking(BrokenRule::ReadersWriteNothingBack);
+    assert_shortest_break(Bounds { starts: NEARLY_IN_STEP, ..ORDER }, rules);
 }
 
 #[test]
 fn a_first_reader_that_repeats_the_counter_has_the_token_of_a_writer() {
-    let rules = Rules::without(Mutation::FirstReaderRepeats);
-    shortest_break(Bounds { starts: &[[1, 1, 1]], ..ORDER }, rules);
+    let rules = Rules::broken_by(Mutation::FirstReaderRepeats);
+    assert_shortest_break(Bounds { starts: &[[1, 1, 1]], ..ORDER }, rules);
 }
 
 #[test]
 fn a_write_back_of_no_reader_confirms_a_token_twice() {
-    let rules = Rules::without(Mutation::WriteBackOfNoReader);
-    shortest_break(Bounds { starts: &[[0, 1, 1]], ..ORDER }, rules);
+    let rules = Rules::broken_by(Mutation::WriteBackOfNoReader);
+    assert_shortest_break(Bounds { starts: &[[0, 1, 1]], ..ORDER }, rules);
 }
 
 #[test]
 fn a_write_back_to_readers_that_came_after_a_writer_confirms_its_token_again() {
-    let rules = Rules::without(Mutation::WriteBackBelowPhase);
+    let rules = Rules::broken_by(Mutation::WriteBackBelowPhase);
     assert_breaks(Bounds { starts: NEARLY_IN_STEP, duplicates: 1, ..ORDER }, rules);
 }
 
 #[test]
 fn a_stale_phase_proves_too_much() {
     let bounds = Bounds { readers: WRITER_BETWEEN, attempts: ALL, renewals: [1, 0, 0], ..PROOFS };
-    assert_breaks(Bounds { is_held_at_start: true, ..bounds }, Rules::without(Mutation::StalePhase));
+    assert_breaks(Bounds { is_held_at_start: true, ..bounds }, Rules::broken_by(Mutation::StalePhase));
 }

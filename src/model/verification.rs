@@ -1,10 +1,15 @@
-//! Verification: before the verification of a lease began, no later lease had been granted.
+//! Searches for a false proof: a verification proves a lease although a lease with a larger token
+//! had been granted before the verification began.
+//!
+//! Keys may expire at any moment. No proof is false if all rules hold and lost counters resume above
+//! all earlier values. A proof may be false if a rule is broken, or if a lost counter resumes below
+//! a granted token.
 
 use crate::{
     model::{
-        bounds::{Bounds, Expiries, ModelProperty, full_or},
+        bounds::{Bounds, Expiries, ModelProperty, full_or_quick},
         rules::{BrokenRule, Rules},
-        search::{assert_holds, shortest_break},
+        search::{assert_holds, assert_shortest_break},
     },
     mutation::Mutation,
 };
@@ -12,9 +17,9 @@ use crate::{
 const BOUNDS: Bounds =
     Bounds { expiries: Expiries::Any, renewals: [1, 0, 0], ..Bounds::of(ModelProperty::ProofsHold) };
 
-/// Returns the bounds. Quick searches begin with the lease that is verified.
+/// Returns [`BOUNDS`]. A quick search begins with the lease that is verified.
 fn bounds() -> Bounds {
-    Bounds { is_held_at_start: full_or(false, true), ..BOUNDS }
+    Bounds { is_held_at_start: full_or_quick(false, true), ..BOUNDS }
 }
 
 #[test]
@@ -24,27 +29,27 @@ fn proofs_hold_despite_expiry_and_delays() {
 
 #[test]
 fn a_node_whose_counter_is_above_the_token_proves_nothing() {
-    shortest_break(bounds(), Rules::without(Mutation::VerifyAboveToken));
+    assert_shortest_break(bounds(), Rules::broken_by(Mutation::VerifyAboveToken));
 }
 
 #[test]
 fn a_node_that_lost_its_counter_proves_nothing() {
     let bounds = Bounds { losses: 1, is_regained_above: true, ..bounds() };
-    shortest_break(bounds, Rules::without(Mutation::VerifyWithoutCounter));
+    assert_shortest_break(bounds, Rules::broken_by(Mutation::VerifyWithoutCounter));
 }
 
 #[test]
 fn a_proof_holds_where_a_counter_was_lost() {
-    let expiries = full_or(Expiries::Any, Expiries::AtMost(1));
+    let expiries = full_or_quick(Expiries::Any, Expiries::AtMost(1));
     assert_holds(Bounds { losses: 1, is_regained_above: true, expiries, ..bounds() }, Rules::WHOLE);
 }
 
 #[test]
 fn a_proof_fails_where_a_counter_was_lost_and_comes_back_below_the_token() {
-    shortest_break(Bounds { losses: 1, ..bounds() }, Rules::WHOLE);
+    assert_shortest_break(Bounds { losses: 1, ..bounds() }, Rules::WHOLE);
 }
 
 #[test]
 fn the_key_alone_proves_nothing_when_votes_arrive_late() {
-    shortest_break(bounds(), Rules::with(BrokenRule::VerifyByKey));
+    assert_shortest_break(bounds(), Rules::breaking(BrokenRule::VerifyByKey));
 }

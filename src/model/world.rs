@@ -1,4 +1,5 @@
-//! One state of a search.
+//! One state of a search: nodes, clients, messages and the remaining faults. The checks of the
+//! properties are here, too.
 
 use crate::{
     model::{
@@ -20,8 +21,8 @@ pub(super) struct World {
     pub(super) now: u8,
     /// The granted leases that matter to the property, sorted.
     pub(super) granted: Vec<Granted>,
-    /// The numbers of events that may still happen, as in the fields of the bounds with the same
-    /// names: this field and the next five.
+    // Each of the next six fields is the remaining number of the events that the field of `Bounds`
+    // with the same name counts.
     pub(super) expiries: Expiries,
     pub(super) duplicates: u8,
     pub(super) repeats: u8,
@@ -89,7 +90,7 @@ pub(super) enum ClientPhase {
     Holding(ModelLease),
 }
 
-/// A lease, as its client knows the lease.
+/// The lease of a client, as far as the client has received answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ModelLease {
     pub(super) token: u64,
@@ -129,16 +130,17 @@ impl World {
             world.nodes[0].open().enqueue(model);
             world.nodes[0].seal();
         }
-        world.settled()
+        world.with_sorted_nodes()
     }
 
-    /// Returns the state that represents all states which differ only in the order of the nodes.
-    pub(super) fn settled(mut self) -> Self {
+    /// Sorts the nodes by digest. States that differ only in the order of the nodes become equal.
+    pub(super) fn with_sorted_nodes(mut self) -> Self {
         self.nodes.sort_by_key(Sealed::digest);
         self
     }
 
-    /// Returns the indices of the nodes in the order of the settled state.
+    /// Returns the present indices of the nodes, in the order of
+    /// [`with_sorted_nodes`](Self::with_sorted_nodes).
     pub(super) fn order(&self) -> [usize; NODES] {
         let mut order = std::array::from_fn(|node| node);
         order.sort_by_key(|node: &usize| self.nodes[*node].digest());
@@ -167,7 +169,7 @@ impl World {
     }
 
     /// Returns the largest token of the granted leases that conflict with leases of the client; 0
-    /// if there is none.
+    /// without a conflicting lease. The client's own earlier leases count, too.
     pub(super) fn largest_granted(&self, model: &Protocol, client: usize) -> u64 {
         let is_reader = self.is_reader(model, client);
         let others = self.granted.iter().filter(|other| !(is_reader && other.is_reader));
@@ -191,9 +193,9 @@ impl World {
         self.clients[client] = ModelClient { begun, ..ModelClient::IDLE };
     }
 
-    /// Whether the delivery of a reply changes the state. Only the first answer of a node counts.
-    /// An answer after a decision matters only if it determines whether an unlock leaves a
-    /// tombstone.
+    /// Whether the delivery of a reply changes the state. Only the first answer of a node to a lock
+    /// or a write-back counts. In searches for leftover keys, an answer also counts after the
+    /// decision, because the answer determines whether an unlock leaves a tombstone.
     pub(super) fn is_relevant(&self, model: &Protocol, node: usize, Reply { to, message }: Reply) -> bool {
         let attempt = self.nodes[node].attempts[to.client];
         let is_voting = attempt.lock == ModelLockVote::Unanswered;
@@ -243,14 +245,15 @@ impl World {
         matches!(self.clients[client].phase, ClientPhase::Locking | ClientPhase::Confirming { .. })
     }
 
-    /// Returns the first tick at which the client's attempt can no longer win.
+    /// Returns the first tick at which the client's attempt can no longer win; the largest number
+    /// without timing.
     pub(super) fn too_late_from(&self, model: &Protocol, client: usize) -> u8 {
         let timing = model.bounds.timing;
         let Some(timing) = timing else { return u8::MAX };
         let ModelClient { start, downgrade, .. } = self.clients[client];
         let last = start + timing.attempt_timeout.min(timing.ttl);
         match downgrade {
-            Some(downgrade) if !model.rules.is_broken(Mutation::DowngradeTooLate) => {
+            Some(downgrade) if !model.rules.are_broken_by(Mutation::DowngradeTooLate) => {
                 last.min(downgrade.valid_until)
             }
             _ => last,
@@ -262,7 +265,7 @@ impl World {
         model.bounds.is_reader(self.attempt(client))
     }
 
-    /// Whether `holds` is true for two clients whose leases must not overlap.
+    /// Whether `holds` is true for two clients of which at least one is a writer.
     fn is_any_conflict(&self, model: &Protocol, holds: impl Fn(usize) -> bool) -> bool {
         let share = |one, other| self.is_reader(model, one) && self.is_reader(model, other);
         let mut clients = 0..CLIENTS;

@@ -1,5 +1,5 @@
-//! The promises that hold under the faults of a schedule, which may break assumptions
-//! ([`Budget::Beyond`](crate::sim::Budget::Beyond)).
+//! The consequences of the faults of a schedule: the promises that still hold, the nodes whose data may
+//! contradict itself, and the keys that may outlive their attempts.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ pub(crate) fn promises(schedule: &Schedule, drift: f64, guard: RestartGuard) -> 
             Fault::Freeze { lasts, .. } if *lasts > Duration::ZERO => {
                 promises = promises.without(Promise::Exclusion);
             }
-            // The node forgets votes and counters. Without a restart guard, promises that depend on
-            // votes or counters are broken.
+            // The node forgets votes and counters. Without a restart guard, no promise that depends on
+            // votes or counters holds.
             Fault::Crash { memory: Memory::Lost | Memory::AsOf(_), .. } | Fault::Flush { .. }
                 if guard == RestartGuard::Off =>
             {
@@ -55,14 +55,16 @@ pub(crate) fn promises(schedule: &Schedule, drift: f64, guard: RestartGuard) -> 
     promises
 }
 
-/// Whether no clock rate is off by more than half of the drift.
+/// Whether each clock rate is wrong by at most half of the drift, so that two clocks differ by at most the
+/// drift.
 fn keeps_rates(schedule: &Schedule, drift: f64) -> bool {
     let rates = schedule.process_rates.iter().chain(&schedule.node_rates);
     rates.copied().all(|rate| f64::from(rate.saturating_abs()) <= drift / 2.0 * 1_000_000.0)
 }
 
 impl Schedule {
-    /// Whether a node may execute a late request of a lease that was unlocked there.
+    /// Whether a node may lose a tombstone before its end, and then executes a late request of a lease
+    /// that was unlocked.
     pub(crate) fn forgets_tombstones(&self, node: usize) -> bool {
         self.faults.iter().any(|timed| match timed.fault {
             Fault::Crash { node: of, memory, .. } => of == node && memory != Memory::Kept,
@@ -72,8 +74,9 @@ impl Schedule {
         })
     }
 
-    /// Whether an eviction or a step of the clock may delete, expire or revive some keys of a node,
-    /// but not the related keys.
+    /// Whether an eviction or a step of the clock may delete, expire or restore a part of the data of a
+    /// resource on a node. The remaining data may then contradict itself, without an error of this
+    /// library.
     pub(crate) fn disturbs_keys(&self, node: usize) -> bool {
         self.faults.iter().any(|timed| match timed.fault {
             Fault::Evict { node: of } | Fault::Step { node: of, .. } => of == node,
@@ -88,16 +91,16 @@ impl Schedule {
         })
     }
 
-    /// Returns the end of the last fault between a process and a node, plus the delays of their
-    /// messages.
+    /// Returns the end of the last timed fault between a process and a node, plus the sum of the delays
+    /// by faults of their messages.
     pub(crate) fn faults_end_between(&self, process: usize, node: usize) -> Duration {
         let ends = self.faults.iter().filter(|timed| timed.fault.stands_between(process, node));
         let last: Duration = ends.map(TimedFault::until).max().unwrap_or_default();
         last.saturating_add(self.delays(process, node))
     }
 
-    /// Returns the longest delay of a request from a process to a node. The bound assumes that all
-    /// faults between process and node follow each other without a gap.
+    /// Returns an upper bound of the delay of a request from a process to a node: the sum of the
+    /// durations of all timed faults between process and node, and of the delays by message faults.
     pub(crate) fn longest_delay(&self, process: usize, node: usize) -> Duration {
         let between = self.faults.iter().filter(|timed| timed.fault.stands_between(process, node));
         between.fold(self.delays(process, node), |sum, timed| sum.saturating_add(timed.fault.lasts()))
@@ -118,7 +121,7 @@ impl Schedule {
 }
 
 impl Fault {
-    /// Whether the fault keeps requests of a process from a node.
+    /// Whether the fault holds back or delays messages between a process and a node.
     fn stands_between(&self, process: usize, node: usize) -> bool {
         match self {
             Self::Pause { process: of, .. }

@@ -1,4 +1,4 @@
-//! Campaigns: many random cases, and the smallest failing one.
+//! Campaigns: runs of many random cases. A failing case is shrunk.
 
 use std::{
     fmt,
@@ -115,17 +115,18 @@ impl Campaign {
         self
     }
 
-    /// Runs the cases until one fails, and shrinks that case.
+    /// Runs the cases until a case fails, and shrinks that case. If several threads find a failing case,
+    /// the case with the smallest number is returned.
     ///
     /// # Errors
     ///
-    /// [`FailingCase`], with the smallest case that fails.
+    /// [`FailingCase`], with the smallest case that was found and still fails.
     ///
     /// # Panics
     ///
-    /// If `run` panics, or if this is called inside of a tokio runtime, since every
-    /// [`Simulation`](super::Simulation) has a runtime of its own. A panic in a simulated process
-    /// is no panic of this call, but a [`Failure`].
+    /// If `run` panics. A [`Simulation`](super::Simulation) panics inside of a tokio runtime, because a
+    /// simulation has a runtime of its own. A panic in a simulated process is no panic of this call,
+    /// but a [`Failure`].
     pub fn run<S>(
         &self,
         cases: &S,
@@ -159,7 +160,8 @@ impl Campaign {
         }
     }
 
-    /// Runs cases on one thread until no case is left, or until a case fails on any thread.
+    /// Runs cases on one thread until no case is left, or until a case fails on any thread. A failing
+    /// case is shrunk on the thread that found the case.
     fn work<S: Strategy>(
         &self,
         cases: &S,
@@ -198,7 +200,7 @@ impl Campaign {
         let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
         match cases.new_tree(&mut runner) {
             Ok(tree) => tree,
-            // Only strategies with filters reject a case, and such a rejection is permanent.
+            // Only a strategy with a filter rejects draws, and returns an error after many rejections.
             Err(reason) => unreachable!("no case could be drawn: {reason}"),
         }
     }

@@ -1,4 +1,4 @@
-//! Clocks with a wrong rate, steps and freezes.
+//! The clocks of simulated processes and nodes, with wrong rates, steps and freezes.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ pub(crate) struct SkewedClock {
 const PPM: i64 = 1_000_000;
 
 impl SkewedClock {
-    /// Creates a clock that shows `local` at the start. An error of the rate is limited to one
-    /// half, so that time always advances.
+    /// Creates a clock that shows `local` at global time zero. The error of the rate is limited to one
+    /// half, so that the clock always advances.
     pub(crate) fn new(local: Duration, rate: i32) -> Self {
         let rate = i64::from(rate).clamp(-PPM / 2, PPM / 2);
         Self { rate, base_local: micros(local), base_global: 0, is_frozen: false }
@@ -37,8 +37,9 @@ impl SkewedClock {
         self.base_local.saturating_add(u64::try_from(counted).unwrap_or(u64::MAX))
     }
 
-    /// Returns the first global time at which the clock shows `local` or more; `None` if the clock
-    /// is frozen before that.
+    /// Returns the first global time at which the clock shows `local` or more. If the clock showed `local`
+    /// at its last change already, returns the time of that change. Returns `None` if the clock is
+    /// frozen earlier than `local`.
     pub(crate) fn global(&self, local: u64) -> Option<u64> {
         let ahead = u128::from(local.saturating_sub(self.base_local));
         if ahead == 0 {

@@ -19,8 +19,8 @@ pub enum Fault {
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
-    /// A pause of a process and of its clock: the pause of a virtual machine that the machine
-    /// cannot notice.
+    /// A pause of a process and of its clock: the pause of a virtual machine whose clock does not count
+    /// the pause.
     Freeze {
         /// The index of the process.
         process: usize,
@@ -33,7 +33,7 @@ pub enum Fault {
         /// The index of the process.
         process: usize,
     },
-    /// A crash of a node. The connections break, and the node comes up again as a new incarnation
+    /// A crash of a node. The connections break. After the fault, the node starts as a new incarnation
     /// of the server.
     Crash {
         /// The index of the node.
@@ -44,7 +44,7 @@ pub enum Fault {
         /// The data that the node has after the restart.
         memory: Memory,
     },
-    /// A hang of a node. The node accepts messages, but executes no message before the fault ends.
+    /// A hang of a node. The node accepts messages, but executes the messages only after the fault.
     Hang {
         /// The index of the node.
         node: usize,
@@ -52,7 +52,7 @@ pub enum Fault {
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
-    /// A slow node: each call takes longer.
+    /// A slow node. Each call takes longer, and the node executes one call at a time.
     Slow {
         /// The index of the node.
         node: usize,
@@ -63,8 +63,8 @@ pub enum Fault {
         #[serde(with = "crate::sim::micros")]
         by: Duration,
     },
-    /// A distant node: messages in both directions take longer, and the throughput of the node does
-    /// not change.
+    /// A distant node. Messages in both directions take longer, and the throughput of the node does not
+    /// change.
     Far {
         /// The index of the node.
         node: usize,
@@ -75,7 +75,7 @@ pub enum Fault {
         #[serde(with = "crate::sim::micros")]
         by: Duration,
     },
-    /// The deletion of all data of a node. The connections persist.
+    /// The deletion of all data of a node, in the same incarnation. The connections persist.
     Flush {
         /// The index of the node.
         node: usize,
@@ -92,8 +92,8 @@ pub enum Fault {
         /// The size of the step; a negative step is backward.
         by: i64,
     },
-    /// An interrupted path between a process and a node. Messages sent during the fault arrive
-    /// afterwards, because the network retransmits them.
+    /// An interrupted path between a process and a node. Messages sent during the fault are retransmitted
+    /// by the network, and arrive after the fault.
     Partition {
         /// The index of the process.
         process: usize,
@@ -107,7 +107,7 @@ pub enum Fault {
     },
 }
 
-/// The data that a node has when it comes up again.
+/// The data that a node has after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Memory {
@@ -120,7 +120,7 @@ pub enum Memory {
     AsOf(#[serde(with = "crate::sim::micros")] Duration),
 }
 
-/// The direction of a partition, or both.
+/// The direction, or both directions, in which a partition holds messages back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum PartitionDirection {
@@ -133,7 +133,7 @@ pub enum PartitionDirection {
 }
 
 impl Fault {
-    /// Returns the duration of the fault: zero for an instantaneous fault, [`Duration::MAX`] for a
+    /// Returns the duration of the fault: zero for an instantaneous fault, and [`Duration::MAX`] for a
     /// fault without an end.
     #[must_use]
     pub fn lasts(&self) -> Duration {
@@ -149,8 +149,9 @@ impl Fault {
         }
     }
 
-    /// Whether the fault has a duration of zero and therefore no effect. A crash has an effect even
-    /// then, because a new incarnation of the server comes up.
+    /// Whether the fault has no effect, because its duration is zero. An instantaneous fault always has
+    /// an effect. A crash with a duration of zero has an effect, too, because a new incarnation of the
+    /// server starts.
     pub(crate) fn has_no_effect(&self) -> bool {
         match self {
             Self::Pause { lasts, .. }
@@ -167,7 +168,8 @@ impl Fault {
         }
     }
 
-    /// Returns the name of the process, node or path with the fault.
+    /// Returns the name of the lane of a timeline that shows the fault: a process, a node, or a path
+    /// between a process and a node.
     pub(crate) fn lane(&self) -> String {
         match self {
             Self::Pause { process, .. } | Self::Freeze { process, .. } | Self::Kill { process } => {

@@ -1,4 +1,4 @@
-//! The text of points of global time.
+//! The text of points of global time in timelines and violations.
 
 use std::{fmt, time::Duration};
 

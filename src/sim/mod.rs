@@ -3,8 +3,11 @@
 //!
 //! A [`Simulation`] runs any number of processes, each with the real code of this crate, over
 //! simulated nodes, in virtual time and on one thread. A [`Schedule`] contains all faults of a run
-//! as data; the same schedule always gives the same run. A [`History`](history::History) records
-//! the run in global time, and is checked against the promises.
+//! as data. In one build, the same schedule and the same programs always give the same run.
+//!
+//! A [`History`](history::History) records the leases and the accesses of stores, with the virtual
+//! time since the start of the run. This *global time* is the same for all processes and nodes, and
+//! no program can read it. [`Report::check`] checks the history against a set of [`Promises`].
 
 mod budget;
 mod campaign;

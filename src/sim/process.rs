@@ -56,7 +56,8 @@ impl Process {
         Quorum::builder().connect_simulated(self)
     }
 
-    /// Returns the same process restricted to these nodes, for a simulation of several quorums.
+    /// Returns the same process with access to these nodes alone, for a simulation of several quorums. Nodes
+    /// beyond the last node of this process are left out.
     #[must_use]
     pub fn with_nodes(&self, nodes: Range<usize>) -> Self {
         let last = self.nodes.end;
@@ -84,7 +85,7 @@ impl Process {
         hash_of(self.seed, RandomStream::Program, [part(self.index), purpose])
     }
 
-    /// Returns the store of this name, which all processes share across the network.
+    /// Returns the store of this name. All processes share the store across the network.
     #[must_use]
     pub fn store(&self, name: impl AsRef<[u8]>) -> Store {
         Store::new(self.clone(), Resource::internal(name.as_ref()))
@@ -100,8 +101,9 @@ impl Process {
     }
 
     /// Waits until the loss of the lease is announced, and records the time. An announcement after
-    /// the end of the lease breaks [`Promise::Honesty`](super::Promise::Honesty). If the lease is
-    /// already lost at the call, nothing is recorded.
+    /// the end of the lease breaks [`Promise::Honesty`](super::Promise::Honesty), unless the process was
+    /// paused at the end of the lease and resumes just now. If the lease is not valid at the call,
+    /// nothing is recorded.
     ///
     /// # Cancel safety
     ///
@@ -213,9 +215,8 @@ impl Process {
 
 impl QuorumBuilder {
     /// Creates a client in a simulated process, with these settings. The client uses the simulated
-    /// nodes and ignores urls. The client runs by the clock of the process, and is paused and
-    /// killed with the process. Returns at once; the connections are made while simulated time
-    /// passes.
+    /// nodes and ignores urls. The client uses the clock of the process, and is paused and killed with the
+    /// process. Returns at once; the connections are opened later, in simulated time.
     ///
     /// # Errors
     ///

@@ -2,15 +2,15 @@
 
 use crate::values::{Fence, FencingToken, StaleToken};
 
-/// A number that refuses an access with a smaller token than an earlier access.
+/// A number with a fence, which refuses accesses under older leases.
 ///
-/// A lock protects a store only if the store checks tokens in this way. The first access of a
-/// lease, a read or a write, *claims* the register for the token of the lease. If reads claimed
-/// nothing, a paused holder could write after the next holder has read, and the next holder would
-/// continue with a stale value. An access with an equal token is accepted, because one lease
-/// accesses the register more than once.
+/// A lock protects a store only if the store checks tokens in this way. Each access under a token, a
+/// read or a write, *claims* the register for the token. Later accesses with a smaller token are
+/// refused. If reads claimed nothing, a paused holder could write after the next holder has read, and
+/// the next holder would continue with a stale value. An access with an equal token is accepted,
+/// because one lease accesses the register more than once.
 ///
-/// The claim of a reader refuses only older writers, not other readers, as in a [`Fence`].
+/// The claim of a reader refuses only writers with a smaller token, not readers, as in a [`Fence`].
 ///
 /// An access without a token models careless code. The register never refuses such an access, so
 /// updates may be lost.
@@ -76,13 +76,13 @@ impl Register {
         Ok(())
     }
 
-    /// Returns the value to any process. Claims nothing.
+    /// Returns the value without a check of a token. Claims nothing.
     #[must_use]
     pub const fn read_unfenced(&self) -> u64 {
         self.value
     }
 
-    /// Writes the value, for any process. Claims nothing.
+    /// Writes the value without a check of a token. Claims nothing.
     pub const fn write_unfenced(&mut self, value: u64) {
         self.value = value;
     }

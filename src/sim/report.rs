@@ -12,15 +12,15 @@ use crate::sim::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum End {
-    /// Every program has ended, and the time for leftover keys to be removed has passed.
+    /// Every program has ended, and afterwards the clients had time to delete leftover keys.
     Done,
     /// The run reached its horizon.
     Horizon,
-    /// The run exceeded its budget of events: a busy loop.
+    /// The run exceeded its budget of events and task polls, probably in a busy loop.
     Exhausted,
     /// A task panicked, with this message.
     Panicked(String),
-    /// The stored data of this node contradicted itself. This is an error of this library, not of
+    /// The stored data of this node contradicted itself. The cause is an error of this library, not of
     /// the program.
     Inconsistent {
         /// The index of the node.
@@ -36,31 +36,32 @@ pub struct Report {
     pub schedule: Arc<Schedule>,
     /// The reason for the end of the run.
     pub end: End,
-    /// The events of the run, in global time.
+    /// The events of leases and stores, with the simulated time since the start of the run.
     pub history: History,
     /// The simulated time of the run.
     pub lasted: Duration,
-    /// The number of attempts that sent a lock request to at least one node. An attempt that only
+    /// The number of attempts of which at least one node has executed a lock. An attempt that only
     /// entered a wait queue does not count.
     pub rounds: u64,
     /// The number of messages that were sent.
     pub messages: u64,
-    /// A digest of all events of the run: two runs of one schedule have the same digest.
+    /// A digest of all events of the run. In one build, two runs of the same schedule and the same
+    /// programs have the same digest.
     pub trace: u64,
 }
 
-/// A run that broke a promise, or ended badly.
+/// A run that broke a promise, or that ended as neither [`End::Done`] nor [`End::Horizon`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Failure {
     /// The report of the run.
     pub report: Report,
-    /// The broken promises with their evidence; `None` if only the end of the run is at fault.
+    /// The broken promises with their evidence; `None` if the run broke no promise.
     pub violations: Option<Violations>,
 }
 
 impl Report {
-    /// Checks that the run ended normally and kept these promises.
+    /// Checks that the run ended as [`End::Done`] or [`End::Horizon`], and kept these promises.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Random numbers that do not depend on the order of draws. Each number follows from the seed and
-//! the purpose of the number.
+//! Random numbers that do not depend on the order of draws. Each number follows from a seed, a purpose,
+//! and further numbers such as the index of a process.
 
 /// The purpose of a random number.
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +8,7 @@ pub(crate) enum RandomStream {
     Case,
     /// The numbers that a program draws.
     Program,
-    /// The identity and the jitter of a client of a quorum.
+    /// The client id of a client, and the seed of its jitter and lease ids.
     Identity,
     /// The initial time of a process's clock.
     Boot,
@@ -25,7 +25,6 @@ pub(crate) enum RandomStream {
 /// The number is the same on every machine and with every toolchain, so that stored cases keep
 /// their meaning. Therefore no hasher of the standard library is used.
 pub(crate) fn hash_of<const N: usize>(seed: u64, purpose: RandomStream, parts: [u64; N]) -> u64 {
-    // Stored cases depend on these numbers.
     let purpose = match purpose {
         RandomStream::Case => 1,
         RandomStream::Program => 2,
@@ -38,7 +37,7 @@ pub(crate) fn hash_of<const N: usize>(seed: u64, purpose: RandomStream, parts: [
     parts.iter().fold(mix(mix(seed) ^ purpose), |hash, part| mix(hash ^ part))
 }
 
-/// Returns the number of a node or a process as a part of a purpose.
+/// Returns the index of a node or a process as one of the `parts` of [`hash_of`].
 pub(crate) fn part(number: usize) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! The scenarios of `docs/SIMULATION.md`, each as a manual schedule and a small program.
 //!
-//! If a scenario describes a broken promise, the test requires that the checker reports the
-//! violation, because a checker that reports no violations proves nothing.
+//! If a promise is broken in a scenario, the test requires that the checker reports the violation,
+//! because a checker that never reports a violation proves nothing.
 
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ const DRIFT: f64 = 0.01;
 /// The validity of a lease of [`TTL`].
 const VALIDITY: Duration = Duration::from_millis(9_898);
 
-/// The longest interval between fallback polls, with jitter and a small margin. A waiter that
-/// receives no notice makes an attempt within this time.
+/// A bound of the interval between fallback polls, with jitter and a margin. A waiter that receives no
+/// notice makes an attempt within this time.
 const POLL: Duration = Duration::from_secs(8);
 
 const fn millis(millis: u64) -> Duration {
@@ -54,7 +54,7 @@ const fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// Returns the processes with a lease, in the order of grants.
+/// Returns the process of each grant, in order.
 fn turns(report: &Report) -> Vec<usize> {
     let entries = report.history.entries().iter();
     entries.filter(|entry| matches!(entry.event, Event::Granted { .. })).map(|entry| entry.process).collect()
@@ -109,13 +109,14 @@ fn unguarded(process: &Process) -> Quorum {
     builder.restart_guard(RestartGuard::Off).connect_simulated(process).unwrap()
 }
 
-/// Runs two holders. Process 0 reads the store, holds the lease until its validity ends, and then
-/// writes. Process 1 starts after two seconds, and reads and writes as soon as process 1 has the
-/// lock.
+/// Runs two processes with clients of [`quorum`]. Process 0 reads the store, holds its lease until the
+/// validity ends, and then writes. Process 1 locks from two seconds on, and reads and writes under its
+/// lease at once.
 fn two_holders(schedule: Schedule) -> Report {
     two_holders_of(schedule, quorum)
 }
 
+/// Runs [`two_holders`] with clients that `connect` creates.
 fn two_holders_of(schedule: Schedule, connect: fn(&Process) -> Quorum) -> Report {
     run(schedule, move |process| async move {
         let (quorum, store) = (connect(&process), process.store("r"));
@@ -128,7 +129,7 @@ fn two_holders_of(schedule: Schedule, connect: fn(&Process) -> Quorum) -> Report
         let value = store.read(token).await;
         if process.index() == 0 {
             process.lost(&guard).await;
-            assert!(!process.check_valid(&guard), "a lost lease looks valid");
+            assert!(!process.check_valid(&guard), "a lost lease is still valid");
         }
         if let Ok(value) = value {
             let _is_accepted = store.write(token, value + 1).await;
@@ -136,8 +137,8 @@ fn two_holders_of(schedule: Schedule, connect: fn(&Process) -> Quorum) -> Report
     })
 }
 
-/// Calls `try_lock` every `every`, from time `from` until a grant.
-async fn probe(process: &Process, from: Duration, every: Duration) {
+/// Calls `try_lock` at intervals, from time `from` until a grant.
+async fn probe(process: &Process, from: Duration, interval: Duration) {
     let quorum = quorum(process);
     let lock = quorum.red_lock("r").options(LockOptions::new().without_renewal());
     process.sleep(from).await;
@@ -145,11 +146,12 @@ async fn probe(process: &Process, from: Duration, every: Duration) {
         if let Ok(Some(guard)) = lock.try_lock().await {
             return hold(process, guard).await;
         }
-        process.sleep(every).await;
+        process.sleep(interval).await;
     }
 }
 
-/// Holds a lease for a moment, because a lease that is dropped at once overlaps with no other.
+/// Holds a lease for a moment, because a lease that is dropped at its grant overlaps with no other
+/// lease.
 async fn hold(process: &Process, guard: LockGuard) {
     process.sleep(millis(1)).await;
     drop(guard);
@@ -167,7 +169,7 @@ fn assert_keeps(report: &Report, promises: &Promises) {
     }
 }
 
-/// Asserts the promises that hold under the schedule.
+/// Asserts the promises that hold under the schedule with the default restart guard.
 fn assert_keeps_the_rest(report: &Report) {
     assert_keeps(report, &report.schedule.promises(DRIFT, RestartGuard::default()));
 }
@@ -178,7 +180,7 @@ fn breaks(report: &Report, promise: Promise) -> bool {
     violations.is_some_and(|violations| violations.breaks(promise))
 }
 
-/// Returns the times of those events of a process for which `matches` returns true.
+/// Returns the times of the events of a process for which `matches` returns true.
 fn times_of(report: &Report, process: usize, matches: impl Fn(&Event) -> bool) -> Vec<Duration> {
     let entries = report.history.entries().iter();
     entries.filter(|entry| entry.process == process && matches(&entry.event)).map(|entry| entry.at).collect()
@@ -190,7 +192,7 @@ fn granted(report: &Report, process: usize) -> Vec<Duration> {
 }
 
 /// Returns the times at which attempts of a process failed.
-fn lost(report: &Report, process: usize) -> Vec<Duration> {
+fn failed_attempts(report: &Report, process: usize) -> Vec<Duration> {
     times_of(report, process, |event| matches!(event, Event::Lost { .. }))
 }
 
@@ -206,7 +208,8 @@ fn tokens(report: &Report) -> Vec<FencingToken> {
     entries.filter_map(|entry| token(&entry.event)).collect()
 }
 
-/// Returns the results of a process's validity checks, in order. A grant counts as the first check.
+/// Returns the results of a process's validity checks, in order. Each grant counts as a check with the
+/// result `true`.
 fn validity_checks(report: &Report, process: usize) -> Vec<bool> {
     let entries = report.history.entries().iter().filter(|entry| entry.process == process);
     let check =

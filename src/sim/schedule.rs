@@ -1,9 +1,9 @@
 //! The faults of one run, as data.
 //!
 //! A schedule does not depend on the behaviour of the code under test. A message fault names its
-//! message by number, such as the 14th request from process 0 to node 2. The delay of every message
-//! follows from the seed and the same numbers. Therefore the removal of one fault changes no other
-//! fault, and a failing schedule can be shrunk fault by fault.
+//! message by number, such as the 14th request from process 0 to node 2. The latency of each message
+//! follows from the seed, the process, the node, the direction and this number. Therefore the removal
+//! of one fault changes no other fault, and a failing schedule can be shrunk fault by fault.
 
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -14,13 +14,15 @@ use crate::{
     sim::{Fault, Promises, budget},
 };
 
-/// The faults of one run. The same schedule always gives the same run.
+/// The nodes, processes, latencies, clocks and faults of one run. In one build, the same schedule and the
+/// same programs always give the same run.
 ///
 /// A schedule prints as one line of JSON, which [`str::parse`] reads back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Schedule {
-    /// The seed of delays, jitter and lease ids.
+    /// The seed of all random numbers of the run: latencies, initial times of clocks, jitter, client
+    /// ids, lease ids, and the numbers of [`Process::random`](crate::sim::Process::random).
     pub seed: u64,
     /// The number of nodes.
     pub nodes: usize,
@@ -28,12 +30,12 @@ pub struct Schedule {
     pub processes: usize,
     /// The time that a message takes, one way, without a fault.
     pub latency: Latency,
-    /// The error of the clock rate of each process, in millionths. Processes beyond the list have
-    /// exact clocks.
+    /// The error of the clock rate of each process, in millionths. A process without an entry has an
+    /// exact clock rate.
     #[serde(default)]
     pub process_rates: Vec<i32>,
-    /// The error of the clock rate of each node, in millionths. Nodes beyond the list have exact
-    /// clocks.
+    /// The error of the clock rate of each node, in millionths. A node without an entry has an exact
+    /// clock rate.
     #[serde(default)]
     pub node_rates: Vec<i32>,
     /// The timed faults.
@@ -60,7 +62,7 @@ pub struct Latency {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TimedFault {
-    /// The start of the fault, in global time.
+    /// The start of the fault, in simulated time since the start of the run.
     #[serde(with = "crate::sim::micros")]
     pub at: Duration,
     /// The fault.
@@ -100,13 +102,13 @@ pub enum Direction {
 pub enum Verdict {
     /// The loss of the message. The connection persists.
     Drop,
-    /// A delay of the message, and of all later messages on the connection.
+    /// A delay of the message, and of all later messages of the same direction on the connection.
     Delay(#[serde(with = "crate::sim::micros")] Duration),
-    /// A delay of the message alone, so that later messages overtake it.
+    /// A delay of the message alone. Later messages may overtake the message.
     Overtaken(#[serde(with = "crate::sim::micros")] Duration),
     /// A second delivery of the message, this long after the first.
     Duplicate(#[serde(with = "crate::sim::micros")] Duration),
-    /// The loss of the message, because the connection breaks.
+    /// A break of the connection, with the loss of the message.
     Reset,
 }
 
@@ -114,11 +116,11 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Budget {
-    /// Faults that the lock tolerates: every promise holds.
+    /// Faults that the lock tolerates: with a restart guard, every promise holds.
     Tolerated,
     /// Also faults that break an assumption: clocks that differ by more than the drift, step forward
-    /// or stop, and nodes that evict locks. Leases may overlap. Promises that do not depend on the
-    /// broken assumption still hold.
+    /// or stop, and nodes that evict locks. Under these faults, leases may overlap. Promises that do
+    /// not depend on the broken assumption still hold.
     Beyond,
 }
 
@@ -159,8 +161,8 @@ impl Schedule {
         self
     }
 
-    /// Returns the time of the last change by a timed fault; message faults do not count. A fault
-    /// without an end counts with its start.
+    /// Returns the latest end of a timed fault; zero without timed faults. A fault without an end
+    /// counts with its start. Message faults do not count.
     #[must_use]
     pub fn faults_end(&self) -> Duration {
         let last_change = |timed: &TimedFault| match timed.until() {
@@ -179,7 +181,8 @@ impl Schedule {
 }
 
 impl Latency {
-    /// Returns a range with these bounds.
+    /// Returns a range with these bounds. If `longest` is less than `shortest`, both bounds are
+    /// `shortest`.
     #[must_use]
     pub fn between(shortest: Duration, longest: Duration) -> Self {
         Self { shortest, longest: longest.max(shortest) }
@@ -200,7 +203,8 @@ impl TimedFault {
         Self { at, fault }
     }
 
-    /// Returns the end of the fault; [`Duration::MAX`] for a fault without an end.
+    /// Returns the end of the fault: the start of an instantaneous fault, and [`Duration::MAX`] for a
+    /// fault without an end.
     #[must_use]
     pub fn until(&self) -> Duration {
         self.at.saturating_add(self.fault.lasts())

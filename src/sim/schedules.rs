@@ -1,4 +1,7 @@
-//! Random schedules.
+//! Random schedules for proptest and for a [`Campaign`](crate::sim::Campaign).
+//!
+//! The strategy draws indices of nodes and processes before the numbers of nodes and processes are known.
+//! `Schedule::fit` then maps the indices into their ranges.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -9,11 +12,11 @@ use crate::sim::{
     Verdict,
 };
 
-/// Random schedules, as a proptest strategy. A failing schedule shrinks to a failing schedule with
-/// fewer and shorter faults.
+/// The parameters of a proptest strategy of random schedules. A failing schedule shrinks to a failing
+/// schedule with fewer and shorter faults.
 ///
-/// A fault lasts at most 25 s. Locks under test should have a ttl of at most 20 s, because
-/// otherwise few faults outlast a lease.
+/// A fault lasts at most 25 s. Locks under test should have a ttl of at most 20 s, so that some faults
+/// outlast a lease.
 ///
 /// # Examples
 ///
@@ -43,28 +46,29 @@ pub struct Schedules {
     drift: f64,
 }
 
-/// An index of a node or a process, drawn before their number is known.
+/// The range of a drawn index of a node or a process.
 const ANY: RangeInclusive<usize> = 0..=63;
 
 /// The share of schedules with a split network.
-const SPLITS: f64 = 0.15;
+const SHARE_WITH_SPLIT: f64 = 0.15;
 
-/// The time in which most processes have messages in flight, in microseconds.
+/// The time from the start of a run in which most processes have messages in flight, in microseconds.
 const BEGINNING: u64 = 100_000;
 
 impl Schedules {
-    /// Creates schedules under which every promise holds.
+    /// Returns the parameters of schedules under which every promise holds, if the quorum has a restart
+    /// guard.
     pub fn tolerated() -> Self {
         Self::within_budget(Budget::Tolerated)
     }
 
-    /// Creates schedules that break an assumption of the lock. See [`Schedule::promises`] for the
-    /// promises that still hold.
+    /// Returns the parameters of schedules that may break an assumption of the lock.
+    /// [`Schedule::promises`] returns the promises that hold under one of the schedules.
     pub fn beyond() -> Self {
         Self::within_budget(Budget::Beyond)
     }
 
-    /// Creates schedules of this budget.
+    /// Returns the parameters of schedules of this budget.
     pub fn within_budget(budget: Budget) -> Self {
         Self {
             budget,
@@ -77,8 +81,8 @@ impl Schedules {
         }
     }
 
-    /// Sets the possible numbers of nodes (default: 1, 2, 3, 4, 5 or 7). An empty list allows no
-    /// schedule.
+    /// Sets the possible numbers of nodes (default: 1, 2, 3, 4, 5 or 7). If the list is empty,
+    /// [`strategy`](Self::strategy) panics.
     pub fn nodes(mut self, nodes: impl IntoIterator<Item = usize>) -> Self {
         self.nodes = nodes.into_iter().collect();
         self
@@ -96,15 +100,18 @@ impl Schedules {
         self
     }
 
-    /// Sets the largest numbers of timed faults and of message faults (default: 6 and 10).
+    /// Sets the largest numbers of timed faults and of message faults (default: 6 and 10). If timed
+    /// faults are allowed, some schedules have a split network: the partitions of the split come in
+    /// addition to these numbers.
     pub fn faults(mut self, timed: usize, of_messages: usize) -> Self {
         (self.most_faults, self.most_messages) = (timed, of_messages);
         self
     }
 
-    /// Sets the largest difference of clock rates (default: 0.01, the drift of a quorum). Within
-    /// the tolerated budget, each clock is wrong by at most half of `drift`. Beyond that budget,
-    /// each clock is wrong by at most `drift`, so that two clocks may differ by twice as much.
+    /// Sets the drift of the quorums under test (default: 0.01). With [`Budget::Tolerated`], the rate of
+    /// each clock is wrong by at most half of `drift`, so two clocks differ by at most `drift`. With
+    /// [`Budget::Beyond`], each rate is wrong by at most `drift`, so two clocks may differ by twice
+    /// `drift`.
     pub fn drift(mut self, drift: f64) -> Self {
         self.drift = drift;
         self
@@ -117,7 +124,7 @@ impl Schedules {
         let size = (select(self.nodes.clone()), self.processes.clone());
         let rates = (self.rates(), self.rates());
         let may_split = self.most_faults > 0;
-        let split = prop::option::weighted(SPLITS, self.split());
+        let split = prop::option::weighted(SHARE_WITH_SPLIT, self.split());
         (any::<u64>().no_shrink(), size, latency(), rates, (faults, split), messages).prop_map(
             move |(seed, (nodes, processes), latency, rates, (faults, split), messages)| {
                 let mut schedule = Schedule::without_faults(seed, nodes, processes);
@@ -137,13 +144,12 @@ impl Schedules {
     }
 
     fn rates(&self) -> impl Strategy<Value = Vec<i32>> + Clone + use<> {
-        let sides = match self.budget {
-            Budget::Tolerated => 2.0,
-            Budget::Beyond => 1.0,
-        };
-        let most = millionths(self.drift / sides);
+        let largest = millionths(match self.budget {
+            Budget::Tolerated => self.drift / 2.0,
+            Budget::Beyond => self.drift,
+        });
         // Extreme rates reveal most errors.
-        let rate = prop_oneof![Just(0), Just(most), Just(-most), -most..=most];
+        let rate = prop_oneof![Just(0), Just(largest), Just(-largest), -largest..=largest];
         prop::collection::vec(rate, 0..=8)
     }
 
@@ -170,7 +176,8 @@ impl Schedules {
     }
 }
 
-/// A split network: processes and nodes are on two sides, and messages do not cross.
+/// A split network. Each process and each node is on one of two sides, and messages from one side to the
+/// other side are held back in the direction `way`.
 #[derive(Clone, Debug)]
 struct Split {
     at: Duration,
@@ -194,8 +201,8 @@ impl Split {
 }
 
 impl Schedule {
-    /// Maps the indices of nodes and processes into their ranges, and removes further steps of a
-    /// node that the margin of the validity does not cover together.
+    /// Maps the indices of nodes and processes into their ranges. Of the steps of a node by one
+    /// millisecond, keeps only the first step.
     fn fit(&mut self) {
         let (nodes, processes) = (self.nodes.max(1), self.processes.max(1));
         for timed in &mut self.faults {
@@ -205,7 +212,7 @@ impl Schedule {
             message.node %= nodes;
             message.process %= processes;
         }
-        // The margin of the validity covers only one small step of each node.
+        // Many small steps of a node could together exceed the margin of the validity.
         let mut has_stepped = vec![false; nodes];
         self.faults.retain(|timed| match timed.fault {
             Fault::Step { node, by: 1 } => {
@@ -237,7 +244,7 @@ impl Fault {
     }
 }
 
-/// Draws a fault that the lock tolerates.
+/// Draws a fault that the lock tolerates with a restart guard.
 fn tolerated() -> impl Strategy<Value = Fault> + Clone {
     prop_oneof![
         3 => (ANY, lasts()).prop_map(|(process, lasts)| Fault::Pause { process, lasts }),
@@ -265,7 +272,7 @@ fn beyond() -> impl Strategy<Value = Fault> + Clone {
     ]
 }
 
-/// Draws the memory of a node after a crash. The restart guard handles each loss.
+/// Draws the memory of a node after a crash. With a restart guard, the lock tolerates each memory.
 fn memory() -> impl Strategy<Value = Memory> + Clone {
     prop_oneof![
         2 => Just(Memory::Kept),
@@ -283,7 +290,7 @@ fn message_fault() -> impl Strategy<Value = MessageFault> + Clone {
         2 => lasts().prop_map(Verdict::Duplicate),
         2 => Just(Verdict::Reset),
     ];
-    // Most processes send few messages.
+    // Small indices have more weight, because most processes send few messages.
     let index = prop_oneof![0_u32..12, 0_u32..40];
     (ANY, ANY, direction, index, verdict).prop_map(|(process, node, direction, index, verdict)| {
         MessageFault { process, node, direction, index, verdict }
@@ -298,8 +305,7 @@ fn way() -> impl Strategy<Value = PartitionDirection> + Clone {
     ]
 }
 
-/// Draws a duration: some milliseconds, some seconds, or more than 20 s, which is the longest ttl
-/// that a lock under test should have.
+/// Draws a duration of up to 50 ms, of up to 3 s, or of up to 25 s, with equal shares.
 fn lasts() -> impl Strategy<Value = Duration> + Clone {
     prop_oneof![1_u64..=50, 50_u64..=3_000, 3_000_u64..=25_000].prop_map(Duration::from_millis)
 }

@@ -1,4 +1,4 @@
-//! The simulation of one schedule.
+//! The simulation of one schedule: the entry point for tests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::sim::{
     world::{Limits, World},
 };
 
-/// A run of one schedule.
+/// A schedule, with the limits of its run. Each call of [`run`](Self::run) is a run of its own.
 ///
 /// # Examples
 ///
@@ -37,31 +37,35 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Creates a run of this schedule, of at most one hour and one million events.
+    /// Creates a simulation of this schedule, with a horizon of one hour and a budget of one million.
     pub fn new(schedule: Schedule) -> Self {
         Self { schedule: Arc::new(schedule), horizon: Duration::from_secs(3600), budget: 1_000_000 }
     }
 
-    /// Sets the simulated time at which the run ends (default: one hour). A process that still
-    /// waits then breaks [`Promise::Liveness`](super::Promise::Liveness).
+    /// Sets the simulated time at which the run ends at the latest (default: one hour). If the program
+    /// of a process has not ended by then, [`Promise::Liveness`](super::Promise::Liveness) is broken.
     pub fn horizon(mut self, horizon: Duration) -> Self {
         self.horizon = horizon;
         self
     }
 
-    /// Sets the largest number of events and task polls (default: one million). A run that exceeds
-    /// the budget is taken for a busy loop.
+    /// Sets the largest number of events and task polls together (default: one million). A run that
+    /// exceeds the budget ends as [`End::Exhausted`](super::End::Exhausted).
     pub fn budget(mut self, budget: u64) -> Self {
         self.budget = budget;
         self
     }
 
-    /// Runs `program` once in every process. The run ends when all programs have ended and nothing
-    /// is in flight.
+    /// Runs `program` once in every process.
     ///
-    /// A program is real code, and only its [`Process`] is simulated. A program must wait for
-    /// nothing outside of the simulation, and sleeps by [`Process::sleep`]. A sleep of tokio is
-    /// wrong by a factor of a thousand, because one millisecond of tokio is one microsecond of
+    /// After the end of all programs and of the last timed fault, the run continues for ten simulated
+    /// seconds, in which clients delete leftover keys. The run continues for at most 190 seconds more
+    /// while messages are in flight. The run ends earlier at the horizon, beyond the budget, or after
+    /// a panic.
+    ///
+    /// A program is real code, and only its [`Process`] is simulated. A program must not wait for
+    /// anything outside of the simulation, and must sleep by [`Process::sleep`]. A sleep of tokio is
+    /// too short by a factor of a thousand, because one millisecond of tokio is one microsecond of
     /// simulated time.
     ///
     /// * **A task of a process panics:** the run ends, and [`Report::check`] returns an error.

@@ -11,10 +11,10 @@ use crate::{
 /// A store that all processes of a simulation share: a [`Register`](super::register::Register)
 /// across a network. The store refuses late tokens as [`Fence`](crate::Fence) does.
 ///
-/// An access takes a round trip, and is performed when the request arrives at the store. Before
-/// that, accesses sent later may arrive, and the lease of the access may end. The request arrives
-/// even if its process is paused or killed. All accesses are recorded, so that
-/// [`Promise::Register`](super::Promise::Register) can be checked.
+/// An access takes a round trip, and is performed when the request arrives at the store. While the
+/// request is on the way, accesses sent later may arrive, and the lease of the access may end. The
+/// request arrives even if its process is paused or killed. All accesses are recorded for the check of
+/// [`Promise::Register`](super::Promise::Register).
 #[derive(Clone, Debug)]
 pub struct Store {
     process: Process,
@@ -34,7 +34,8 @@ impl Store {
     ///
     /// # Cancel safety
     ///
-    /// The store may be claimed by the token.
+    /// The request is sent at the first poll. If the future is dropped later, the store is claimed for
+    /// the token nevertheless.
     pub async fn read(&self, token: FencingToken) -> Result<u64, StaleToken> {
         self.access(Operation::Read(Some(token))).await
     }

@@ -1,4 +1,5 @@
-//! The simulation itself: runs of the real code are repeatable and always end.
+//! Tests of the simulation itself: runs are repeatable, runs end, panics fail a run, and basic faults have
+//! their effect.
 
 use std::time::Duration;
 
@@ -100,7 +101,7 @@ fn the_lease_of_a_paused_process_is_invalid_after_the_pause() {
         let quorum = process.quorum().unwrap();
         let guard = quorum.red_lock("r").lock().await.unwrap();
         process.sleep(SECOND).await;
-        assert!(!process.check_valid(&guard), "the lease is valid after a pause of 60 s");
+        assert!(!process.check_valid(&guard), "the lease is still valid after a pause of 60 s");
     });
     report.check(&Promises::ALL).unwrap();
     assert!(report.lasted > 60 * SECOND);

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::values::Resource;
 
-/// The write leases of each resource, in the order of their grants.
+/// All write leases of each resource, in the order of their grants.
 #[derive(Default)]
 pub(super) struct Writers<'h>(HashMap<&'h Resource, Vec<&'h AttemptRecord<'h>>>);
 

@@ -72,8 +72,8 @@ pub enum Event {
         /// Whether the lease was unlocked before its validity ended.
         is_unlocked: bool,
     },
-    /// The announcement or discovery of the loss of the lease. Only the first such event of an
-    /// attempt counts.
+    /// The announcement of the loss of the lease to its holder. Only the first announcement of an attempt
+    /// counts.
     Announced {
         /// The attempt.
         attempt: AttemptId,
@@ -104,12 +104,13 @@ pub enum Event {
         /// The attempt.
         attempt: AttemptId,
     },
-    /// The proof by a verification that no later lease had been granted at its start.
+    /// The proof of the lease by its verification. A verification proves that no lease with a larger
+    /// token had been granted when the verification began.
     Proven {
         /// The attempt.
         attempt: AttemptId,
     },
-    /// A read of a fenced register.
+    /// A read of a register.
     Read {
         /// The register.
         register: Resource,
@@ -118,7 +119,7 @@ pub enum Event {
         /// The value; `None` if the register refused the token.
         value: Option<u64>,
     },
-    /// A write of a fenced register.
+    /// A write of a register.
     Written {
         /// The register.
         register: Resource,
@@ -129,16 +130,15 @@ pub enum Event {
         /// Whether the register accepted the write.
         is_accepted: bool,
     },
-    /// A residual key: after all faults have ended, a node still has a key of an attempt that is
-    /// over.
+    /// A residual key: a node has a key of an attempt that is over, although the client should have
+    /// deleted the key.
     Residue {
         /// The attempt that wrote the key.
         attempt: AttemptId,
         /// The node with the key.
         node: usize,
     },
-    /// A process that still waited at the end of the run, although no fault had been present for a
-    /// long time.
+    /// A process whose program had not ended at the end of the run.
     Stalled,
 }
 

@@ -1,4 +1,5 @@
-//! I1: two leases on one resource never overlap, unless both only read it.
+//! I1: two leases on one resource never overlap, unless both leases only read the resource. The part about
+//! downgrades is in `downgrade`.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -17,10 +18,9 @@ pub(super) struct ActiveLeases<'h>(HashMap<&'h Resource, Active<'h>>);
 /// The write leases and the read leases of one resource, each a stack with the last granted lease
 /// on top.
 ///
-/// A lease is held from its grant until just before its end. Grants come in the order of time. A
-/// lease on top that has ended by the time of a grant therefore overlaps with no later lease, and
-/// is removed. Each lease is added and removed once per resource, so the time of the check is
-/// linear.
+/// A lease is held from its grant until just before its end. Grants are checked in the order of time.
+/// Therefore a lease on top that has ended by the time of a grant overlaps with no later lease, and is
+/// removed. Each lease is added and removed at most once per resource, so the time of the check is linear.
 #[derive(Default)]
 struct Active<'h> {
     writers: Vec<&'h AttemptRecord<'h>>,

@@ -1,5 +1,5 @@
-//! Honesty: a lease looks valid only between its grant and its end, and its loss is announced no
-//! later than its end.
+//! Honesty: a lease is shown as valid only between its grant and its end, and the loss of a lease is announced
+//! no later than its end.
 
 use std::time::Duration;
 

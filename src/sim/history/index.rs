@@ -85,7 +85,7 @@ impl<'h> AttemptRecord<'h> {
     }
 
     /// Adds an event after the start of the attempt. Returns the reason if the event is impossible.
-    fn take(&mut self, entry: usize, at: Duration, event: &Event) -> Result<(), &'static str> {
+    fn add(&mut self, entry: usize, at: Duration, event: &Event) -> Result<(), &'static str> {
         let is_granted = self.granted.is_some();
         match *event {
             Event::Began { .. } => return Err("the attempt has begun before"),
@@ -165,7 +165,7 @@ impl<'h> HistoryIndex<'h> {
                 index.malformed(number, entry, "time runs backwards");
             }
             latest = latest.max(entry.at);
-            index.take(number, latest, entry);
+            index.add(number, latest, entry);
         }
         index
     }
@@ -175,8 +175,8 @@ impl<'h> HistoryIndex<'h> {
         self.attempts.iter()
     }
 
-    /// Returns all entries, in order. An entry before its predecessor in time appears twice: as
-    /// malformed, and at the corrected time.
+    /// Returns all entries, in order. An entry with an earlier time than its predecessor appears twice: as
+    /// malformed, and with the time of the latest entry before.
     pub(crate) fn steps(&self) -> impl Iterator<Item = IndexStep<'_>> {
         self.steps.iter().map(|step| match step {
             Err(violation) => IndexStep::Malformed(violation),
@@ -188,9 +188,9 @@ impl<'h> HistoryIndex<'h> {
         })
     }
 
-    fn take(&mut self, index: usize, at: Duration, entry: &'h Entry) {
+    fn add(&mut self, index: usize, at: Duration, entry: &'h Entry) {
         let Entry { process, ref event, .. } = *entry;
-        match self.attempt_of(index, at, process, event) {
+        match self.add_to_attempt(index, at, process, event) {
             Ok(record) => self.steps.push(Ok(IndexedEntry { entry: index, at, process, event, record })),
             Err(reason) => self.malformed(index, entry, reason),
         }
@@ -198,7 +198,7 @@ impl<'h> HistoryIndex<'h> {
 
     /// Adds an event to the record of its attempt, and returns the index of the record. Returns a
     /// reason if the event is impossible.
-    fn attempt_of(
+    fn add_to_attempt(
         &mut self,
         index: usize,
         at: Duration,
@@ -209,7 +209,7 @@ impl<'h> HistoryIndex<'h> {
         let known = self.indices.get(&attempt).copied();
         let record = known.and_then(|known| self.attempts.get_mut(known));
         match (record, event) {
-            (Some(record), event) => record.take(index, at, event).map(|()| known),
+            (Some(record), event) => record.add(index, at, event).map(|()| known),
             (None, Event::Began { resources, shared, .. }) => {
                 if resources.is_empty() || !resources.is_sorted_by(|a, b| a < b) {
                     return Err("the resources are missing, unsorted or repeated");

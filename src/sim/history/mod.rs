@@ -1,8 +1,7 @@
 //! Histories of leases and stores, and the check of their promises.
 //!
-//! A [`History`] records requests and grants of processes, from a simulation or from
-//! another source with one clock for all processes. [`History::check`] returns
-//! the violations of a set of promises.
+//! A [`History`] lists the events of leases and stores, from a simulation or from another source
+//! with one clock for all processes. [`History::check`] returns the violations of a set of promises.
 //!
 //! ```
 //! use std::time::Duration;
@@ -64,7 +63,8 @@ impl History {
         Self::default()
     }
 
-    /// Records an event. `at` must not be before the last recorded event.
+    /// Records an event. If `at` is earlier than the last recorded event, [`check`](Self::check) reports
+    /// a malformed entry.
     pub fn note(&mut self, at: Duration, process: usize, event: Event) {
         self.entries.push(Entry { at, process, event });
     }
@@ -77,14 +77,14 @@ impl History {
 
     /// Checks the history against these promises.
     ///
-    /// The time of a check is proportional to the number of entries and of the resources in these
-    /// entries, because each entry is compared with a summary of the earlier entries, not with each
-    /// earlier entry.
+    /// The time of a check grows linearly with the number of entries and of their resources, because an
+    /// entry is compared with a summary of the earlier entries. Only a downgrade is compared with the
+    /// write leases that were granted since the start of its own write lease.
     ///
     /// # Errors
     ///
-    /// All violations, in the order of the entries that show them. A lease that overlaps with
-    /// several leases is reported once, with the last of these leases. An impossible entry, such as
+    /// All violations, in the order of the entries that show them. If a lease overlaps
+    /// with several leases, each resource is reported once, with the last of these leases. An impossible entry, such as
     /// a grant without an attempt, is [`Violation::Malformed`] and otherwise ignored. An entry with
     /// an earlier time than its predecessor is also malformed, and counts at the time of its
     /// predecessor.

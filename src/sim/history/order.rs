@@ -52,18 +52,19 @@ struct First<'h> {
     reader: Option<&'h AttemptRecord<'h>>,
 }
 
-/// The granted tokens, and for each undecided attempt the leases with the largest tokens at the
-/// start of the attempt.
+/// The granted tokens and their leases.
 #[derive(Default)]
 pub(super) struct Tokens<'h> {
-    given: HashMap<(&'h Resource, FencingToken), First<'h>>,
+    granted_tokens: HashMap<(&'h Resource, FencingToken), First<'h>>,
     largest: Largest<'h>,
-    before: HashMap<AttemptId, Vec<(&'h Resource, &'h AttemptRecord<'h>)>>,
+    /// For each undecided attempt, the leases with the largest tokens of its resources that had been
+    /// granted when the attempt began.
+    largest_before: HashMap<AttemptId, Vec<(&'h Resource, &'h AttemptRecord<'h>)>>,
 }
 
 impl<'h> Tokens<'h> {
     fn granted(&mut self, lease: &'h AttemptRecord<'h>, token: FencingToken, found: &mut Vec<Violation>) {
-        for (resource, earlier) in self.before.remove(&lease.attempt).unwrap_or_default() {
+        for (resource, earlier) in self.largest_before.remove(&lease.attempt).unwrap_or_default() {
             if let (Some(first), Some(second)) = (earlier.grant(), lease.grant())
                 && first.token > second.token
             {
@@ -71,7 +72,7 @@ impl<'h> Tokens<'h> {
             }
         }
         for resource in lease.resources {
-            let First { writer, reader } = self.given.entry((resource, token)).or_default();
+            let First { writer, reader } = self.granted_tokens.entry((resource, token)).or_default();
             let is_shared = lease.shares(resource);
             let first = writer.or(reader.filter(|_| !is_shared)).and_then(AttemptRecord::grant);
             if let (Some(first), Some(second)) = (first, lease.grant()) {
@@ -87,9 +88,9 @@ impl<'h> Rule<'h> for Tokens<'h> {
     fn on_event(&mut self, indexed: &IndexedEvent<'h>, found: &mut Vec<Violation>) {
         match (indexed.event, indexed.record) {
             (Event::Began { attempt, .. }, Some(record)) => {
-                self.before.insert(*attempt, self.largest.of(record.resources));
+                self.largest_before.insert(*attempt, self.largest.of(record.resources));
             }
-            (Event::Lost { attempt }, _) => drop(self.before.remove(attempt)),
+            (Event::Lost { attempt }, _) => drop(self.largest_before.remove(attempt)),
             (Event::Granted { token, .. }, Some(lease)) => self.granted(lease, *token, found),
             _ => {}
         }

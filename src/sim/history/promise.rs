@@ -4,16 +4,16 @@ use std::{fmt, time::Duration};
 
 /// A promise of the lock, or of code built on the lock.
 ///
-/// I1 to I8 are the numbers of the checks in `docs/SIMULATION.md`.
+/// I1 to I8 are the numbers of the checks in `docs/SIMULATION.md`. I6 is checked by other tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Promise {
-    /// I1: two leases on one resource never overlap, unless both only read it. During a downgrade,
-    /// no other client writes.
+    /// I1: two leases on one resource never overlap, unless both leases only read the resource. Between a
+    /// write lease and its downgrade to a read lease, no other client gets a write lease.
     Exclusion,
-    /// I2 and I3: tokens grow from a lease on a resource to each attempt that begins after its
-    /// grant, and no two leases have the same token. From reader to reader, the token may stay the
-    /// same.
+    /// I2 and I3: a lease has a larger token than each lease on the resource that was granted before the
+    /// attempt began, and no two leases on one resource have the same token. The tokens of two readers
+    /// may be equal.
     Order,
     /// I4: a fenced register loses no accepted update.
     ///
@@ -26,14 +26,15 @@ pub enum Promise {
     /// Two accesses with tokens have the same writer if the tokens are equal. An access without a
     /// token has the same writer as every access of its process.
     Register,
-    /// I5: no key of an ended attempt stays on a node.
+    /// I5: no node keeps a key of an attempt that is over. `docs/SIMULATION.md` lists the exceptions.
     Residue,
-    /// I7: after all faults, no process waits for ever.
+    /// I7: no process waits for ever. In a simulation, the program of each process ends before the
+    /// horizon, so a horizon must leave enough time after the faults.
     Liveness,
-    /// I8: a process that re-enters its lease gets the token of the lease.
+    /// I8: a re-entry into a lease returns the token of the lease.
     Reentry,
-    /// A lease looks valid only between its grant and its end, and its loss is announced no later
-    /// than its end.
+    /// A lease is shown as valid only between its grant and its end, and the loss of a lease is announced no
+    /// later than its end.
     Honesty,
     /// A verification proves a lease only if no lease with a larger token had been granted when the
     /// verification began. For a resource that the lease only reads, only write leases with larger
@@ -94,8 +95,8 @@ impl Promises {
     /// Sets the time after the end of a lease within which its loss may be announced (default:
     /// zero).
     ///
-    /// Histories from logs need a grace, because writing a log takes time. Histories of a
-    /// simulation do not.
+    /// Histories from logs need a grace, because writing a log takes time. Histories of a simulation need
+    /// none.
     #[must_use]
     pub const fn with_grace(self, grace: Duration) -> Self {
         Self { grace, ..self }

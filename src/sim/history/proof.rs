@@ -22,6 +22,7 @@ pub(super) struct Verifications<'h> {
     begun: HashMap<AttemptId, (Duration, Vec<Later<'h>>)>,
 }
 
+/// A resource, with a lease whose token is larger than the token of the lease that is verified.
 type Later<'h> = (&'h Resource, &'h AttemptRecord<'h>);
 
 impl<'h> Rule<'h> for Verifications<'h> {

@@ -2,7 +2,7 @@
 
 use super::{Rule, event::Event, index::IndexedEvent, violation::Violation};
 
-/// I5: no key of an ended attempt stays on a node.
+/// I5: no node keeps a key of an attempt that is over.
 pub(super) struct Residue;
 
 impl Rule<'_> for Residue {
@@ -14,7 +14,7 @@ impl Rule<'_> for Residue {
     }
 }
 
-/// I7: after all faults, no process waits for ever.
+/// I7: no process waits for ever.
 pub(super) struct Liveness;
 
 impl Rule<'_> for Liveness {
@@ -25,7 +25,7 @@ impl Rule<'_> for Liveness {
     }
 }
 
-/// I8: a re-entry returns the token of the lease.
+/// I8: a re-entry into a lease returns the token of the lease.
 pub(super) struct Reentry;
 
 impl Rule<'_> for Reentry {

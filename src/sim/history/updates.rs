@@ -89,12 +89,14 @@ impl Accepted {
         self.newest = newer(self.newest, access);
     }
 
-    /// Returns a violation if the register has accepted a write of a later lease.
+    /// Returns a violation if the register has accepted a write with a larger token than the read.
     fn stale_read(&self, register: &Resource, read: Access) -> Option<Violation> {
         let newest = self.newest_write.filter(|newest| read.token.is_some() && read.token < newest.token)?;
         Some(Violation::OldRead { register: register.clone(), newest, read })
     }
 
+    /// Returns a violation if the write overwrites an update after the last read of its writer, or has a
+    /// smaller token than an earlier access.
     fn broken_write(&self, register: &Resource, write: IndexedAccess) -> Option<Violation> {
         let (register, IndexedAccess { access: write, .. }) = (register.clone(), write);
         if let (Some(read), Some(lost)) = (self.read_for(write), self.other_write(write))
@@ -136,7 +138,7 @@ struct IndexedAccess {
     access: Access,
 }
 
-/// Returns the access with the larger token.
+/// Returns the access with the larger token; of two accesses with the same token, the earlier access.
 fn newer(newest: Option<Access>, access: Access) -> Option<Access> {
     if access.token > newest.and_then(|newest| newest.token) { Some(access) } else { newest }
 }

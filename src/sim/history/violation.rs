@@ -16,7 +16,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// An overlap of two leases on one resource that exclude each other.
+    /// An overlap of two leases on one resource, of which at least one is a write lease.
     #[error("two leases on {resource:?} overlap: {first}, and {second}")]
     Overlap {
         /// The resource of both leases.
@@ -26,7 +26,7 @@ pub enum Violation {
         /// The lease that was granted while the first lease was held.
         second: Grant,
     },
-    /// A write lease between another write lease and its downgrade.
+    /// A write lease that was granted between another write lease and the read lease that replaced it.
     #[error("another client wrote {resource:?} in a downgrade: {writer}, between {from}, and {to}")]
     Interrupted {
         /// The resource.
@@ -38,7 +38,7 @@ pub enum Violation {
         /// The write lease in between.
         writer: Grant,
     },
-    /// The same token of two leases on one resource that exclude each other.
+    /// The same token for two leases on one resource, of which at least one is a write lease.
     #[error("two leases on {resource:?} have the same token: {first}, and {second}")]
     RepeatedToken {
         /// The resource of both leases.
@@ -48,7 +48,7 @@ pub enum Violation {
         /// The second lease with the token.
         second: Grant,
     },
-    /// A smaller token than that of a lease granted before the attempt began.
+    /// A lease with a smaller token than a lease that was granted before the attempt began.
     #[error("tokens of {resource:?} fall: first {first}, then {second}")]
     FallingToken {
         /// The resource of both leases.
@@ -58,7 +58,7 @@ pub enum Violation {
         /// The lease that began later, with the smaller token.
         second: Grant,
     },
-    /// An accepted write with a smaller token than that of an earlier accepted access.
+    /// An accepted write with a smaller token than an earlier accepted access.
     #[error("register {register:?} accepted an old token: after {newest}, a write of {write}")]
     OldToken {
         /// The register.
@@ -68,8 +68,7 @@ pub enum Violation {
         /// The write that should have been refused.
         write: Access,
     },
-    /// An accepted read with a smaller token than that of an earlier accepted write. The value that
-    /// was read is not protected by the lease of the read.
+    /// An accepted read with a smaller token than an earlier accepted write.
     #[error("register {register:?} accepted an old token: after {newest}, a read of {read}")]
     OldRead {
         /// The register.
@@ -94,7 +93,7 @@ pub enum Violation {
         /// The write that overwrote the update.
         write: Access,
     },
-    /// A key of an ended attempt on a node.
+    /// A key of an attempt that is over, on a node.
     #[error("node {node} still has a key of {attempt} of process {process} at {} ms", Millis(*.at))]
     Residue {
         /// The attempt of the key.
@@ -106,12 +105,12 @@ pub enum Violation {
         /// The time at which the key was found.
         at: Duration,
     },
-    /// A process that waited for ever.
+    /// A process whose program had not ended at the end of the run.
     #[error("process {process} still waits at {} ms", Millis(*.at))]
     Stalled {
         /// The process.
         process: usize,
-        /// The time at which the wait was found.
+        /// The end of the run.
         at: Duration,
     },
     /// A re-entry with a token that differs from the token of the grant.

@@ -1,5 +1,5 @@
-//! Cases for rules that matter only in special situations. Random schedules would show too few of
-//! these situations.
+//! Strategies of cases for rules that matter only in special situations, because random schedules rarely
+//! have these situations. Functions that recognize symptoms are here, too.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -35,7 +35,7 @@ pub(super) fn lock(rest: Duration, hold: Duration) -> Step {
     }
 }
 
-/// Draws a program that locks the resource repeatedly, each time for a moment.
+/// Draws a program of one to `most` steps, each of which locks the resource for up to 20 ms.
 pub(super) fn contender(most: usize) -> impl Strategy<Value = Vec<Step>> + Clone {
     let step = (millis(0..=5_000), millis(0..=20)).prop_map(|(rest, hold)| lock(rest, hold));
     prop::collection::vec(step, 1..=most)
@@ -123,8 +123,8 @@ pub(super) fn of_forgetful_nodes() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Draws cases with pauses that are about as long as the validity of a lease, mostly during
-/// attempts.
+/// Draws cases in which processes are paused in the first 10 ms, mostly during attempts, for up to 25 s. The
+/// validity of a lease lasts for about 20 s.
 pub(super) fn of_pauses() -> impl Strategy<Value = Case> + Clone {
     let pause = (0_usize..=1, 0_u64..=10_000, millis(1_000..=25_000));
     let pauses = prop::collection::vec(pause, 1..=2);
@@ -216,8 +216,8 @@ pub(in crate::sim) fn is_out_of_turn(report: &Report) -> bool {
     })
 }
 
-/// Whether the resource was free for longer than a tenth of a second, which no hand-off with a wake
-/// takes.
+/// Whether the resource was free for longer than a tenth of a second between two leases. A hand-off with a
+/// wake takes less time.
 pub(super) fn is_hand_off_slow(report: &Report) -> bool {
     let mut unlocked = None;
     report.history.entries().iter().any(|entry| match entry.event {

@@ -1,5 +1,7 @@
-//! Tests that break the rules of the crate one at a time. For each broken rule, the simulation must
-//! show a symptom.
+//! Tests that break one rule of the crate each. A campaign must find a case that shows the symptom of the
+//! broken rule, and the same case must not show the symptom if the rule holds.
+//!
+//! Tests of other modules break further rules.
 //!
 //! This command prints a table with each broken rule, its symptom, and the number of cases until
 //! the symptom showed:
@@ -28,14 +30,14 @@ const MOST_CASES: u64 = 20_000;
 enum Symptom {
     /// A broken promise that the schedule guarantees.
     Broken(Promise),
-    /// A broken promise that the schedule does not guarantee, but that was kept in the same case
-    /// without a broken rule.
+    /// A broken promise that the schedule need not guarantee. Without the broken rule, the same case must
+    /// keep the promise.
     BrokenBeyond(Promise),
-    /// The loss of a lease, although the lease was renewed all the time.
+    /// The loss of a lease, although the watchdog renewed the lease.
     LeaseLost,
-    /// Two turns of a process during one wait of another process.
+    /// Two grants to a process during one wait of another process.
     OutOfTurn,
-    /// A resource that stays free although processes wait, until a waiter polls without a wake.
+    /// A resource that stays free for longer than a hand-off with a wake takes, although processes wait.
     SlowHandOff,
     /// A reader that waits for another reader.
     ReadersSerialized,
@@ -88,8 +90,8 @@ impl fmt::Display for Symptom {
     }
 }
 
-/// Breaks a rule and runs cases until a case shows the symptom. Without a broken rule, the same
-/// case must keep its promises and not show the symptom.
+/// Breaks a rule, and asserts that one of [`MOST_CASES`] cases shows the symptom. Asserts that without a
+/// broken rule the same case, after shrinking, does not show the symptom and keeps its promises.
 #[expect(clippy::print_stdout, reason = "a line of the table")]
 fn assert_caught(mutation: Mutation, symptom: Symptom, cases: &(impl Strategy<Value = Case> + Sync)) {
     let campaign = Campaign::new(MOST_CASES).seed(1).shrinks(100);
@@ -220,22 +222,22 @@ fn a_node_that_grants_out_of_turn_is_caught() {
 }
 
 #[test]
-fn a_node_that_wakes_nobody_is_caught() {
+fn a_queue_node_without_wakes_is_caught() {
     assert_caught(Mutation::NoWake, Symptom::SlowHandOff, &cases::of_a_queue());
 }
 
 #[test]
-fn a_rollback_that_skips_the_silent_is_caught() {
+fn a_rollback_that_skips_silent_nodes_is_caught() {
     assert_breaks(Mutation::RollbackSkipsSilent, Promise::Residue);
 }
 
 #[test]
-fn a_loss_that_is_announced_by_the_renewal_is_caught() {
+fn a_loss_that_only_a_renewal_announces_is_caught() {
     assert_breaks(Mutation::LossOnlyByRenewal, Promise::Honesty);
 }
 
 #[test]
-fn holds_as_increments_are_caught() {
+fn an_unlock_that_subtracts_one_hold_is_caught() {
     assert_caught(Mutation::HoldsAsIncrements, Symptom::Broken(Promise::Exclusion), &cases::of_reentries());
 }
 

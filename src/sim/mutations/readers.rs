@@ -75,8 +75,8 @@ fn of_lost_readers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Draws cases without faults in which readers hold the resource for several ttls, while other
-/// processes lock.
+/// Draws cases without faults in which readers hold the resource for one to four ttls, while a writer locks
+/// repeatedly.
 fn of_long_readers() -> impl Strategy<Value = Case> + Clone {
     let readers = prop::collection::vec(millis(20_000..=80_000), 1..=3);
     (any::<u64>().no_shrink(), readers, contender(3)).prop_map(|(seed, readers, contender)| {
@@ -94,18 +94,18 @@ fn of_queued_readers() -> impl Strategy<Value = Case> + Clone {
     })
 }
 
-/// Whether a reader waited after the last writer had unlocked, although only readers held the
-/// resource.
+/// Whether a reader was granted more than a tenth of a second after the end of the lease of process 0, the
+/// only writer. Until then, only readers held the resource.
 pub(super) fn are_readers_serialized(report: &Report) -> bool {
     let entries = report.history.entries();
-    let last = entries.iter().find(|entry| entry.process == 0 && matches!(entry.event, Event::Ended { .. }));
-    let Some(over) = last.map(|entry| entry.at) else { return false };
+    let end = entries.iter().find(|entry| entry.process == 0 && matches!(entry.event, Event::Ended { .. }));
+    let Some(over) = end.map(|entry| entry.at) else { return false };
     let grants = entries.iter().filter(|entry| matches!(entry.event, Event::Granted { .. }));
     grants.filter(|entry| entry.process != 0).any(|entry| entry.at > over + SECOND / 10)
 }
 
 /// Draws cases with one slow node, in which a writer waits for a reader that holds the resource for
-/// longer than a ttl. Meanwhile newcomers, which know of no waiters, arrive to read.
+/// longer than a ttl. Meanwhile newcomers arrive to read, without information about the writer.
 fn of_newcomers() -> impl Strategy<Value = Case> + Clone {
     let newcomers = prop::collection::vec(millis(0..=200), 10);
     (any::<u64>().no_shrink(), 0..3_usize, millis(3..=20), newcomers).prop_map(
@@ -122,7 +122,8 @@ fn of_newcomers() -> impl Strategy<Value = Case> + Clone {
     )
 }
 
-/// Whether the writer, process 1, waited until after the end of the read lease of process 0.
+/// Whether the writer, process 1, was granted more than half a second after the end of the read lease of
+/// process 0.
 pub(super) fn is_writer_overtaken(report: &Report) -> bool {
     let when = |process, is_it: fn(&Event) -> bool| {
         let entries = report.history.entries().iter();
@@ -151,7 +152,7 @@ fn of_late_downgrades() -> impl Strategy<Value = Case> + Clone {
 }
 
 #[test]
-fn a_reader_that_deletes_a_key_of_another_is_caught() {
+fn a_reader_that_deletes_the_key_of_another_lease_is_caught() {
     assert_breaks(Mutation::UnshareAnyKey, Promise::Exclusion);
 }
 
@@ -161,7 +162,7 @@ fn a_reader_that_unlocks_for_all_is_caught() {
 }
 
 #[test]
-fn a_key_that_ends_with_the_reader_that_leaves_is_caught() {
+fn a_key_that_ends_with_the_reader_that_unlocks_is_caught() {
     assert_breaks(Mutation::OneEndForReaders, Promise::Exclusion);
 }
 
@@ -181,7 +182,7 @@ fn a_write_back_of_no_reader_is_caught() {
 }
 
 #[test]
-fn a_write_back_to_readers_that_came_after_a_writer_is_caught() {
+fn a_write_back_to_readers_after_a_writer_is_caught() {
     assert_caught(Mutation::WriteBackBelowPhase, Symptom::Broken(Promise::Order), &of_repeated_readers());
 }
 

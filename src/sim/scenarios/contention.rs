@@ -1,10 +1,10 @@
-//! S41, S43, S44, S46 to S49, S57 to S59: contention, waiting, and the time for which a resource
-//! stays blocked.
+//! S41, S43, S44, S46 to S49, and S57 to S59: contention, hand-offs, and the time for which a failed client blocks
+//! a resource.
 
 use super::*;
 use crate::sim::{Direction, Memory, Verdict};
 
-/// Returns the number of turns that follow a turn of the same process.
+/// Returns the number of turns that directly follow a turn of the same process.
 fn repeated(turns: &[usize]) -> usize {
     turns.windows(2).filter(|pair| pair[0] == pair[1]).count()
 }
@@ -32,7 +32,7 @@ fn s41_a_split_vote_is_resolved_within_a_few_rounds() {
     let waits: Vec<Duration> =
         (0..100).map(|seed| first(&contended(seed, 5, 5, 1)).unwrap() - millis(50)).collect();
     let over = |bound| waits.iter().filter(|wait| **wait > bound).count();
-    // A round trip takes at most 4 ms, and one more may be needed for a write-back.
+    // A round trip takes at most 4 ms, and a write-back takes another round trip.
     assert!(over(millis(8)) > 0, "no vote was split");
     assert!(over(millis(50)) <= 10 && over(millis(250)) == 0, "{waits:?}");
 }
@@ -115,11 +115,11 @@ fn s47_a_dead_minority_costs_nothing_and_a_majority_leaves_no_residue() {
     assert!(granted(&attempt_with_nodes_down(2), 0)[0] <= millis(104));
     let majority = attempt_with_nodes_down(3);
     assert!(granted(&majority, 0).is_empty());
-    assert!(lost(&majority, 0)[0] <= millis(104), "{:?}", lost(&majority, 0));
+    assert!(failed_attempts(&majority, 0)[0] <= millis(104), "{:?}", failed_attempts(&majority, 0));
 }
 
-/// Partitions process 0 in one direction while its lock is in flight. Process 1 locks a second
-/// later.
+/// Partitions process 0 from all nodes in one direction for 30 s, while its lock is in flight. Process 1 locks a
+/// second later.
 fn one_way(way: PartitionDirection) -> Report {
     let schedule = cut(steady(3, 2), 0, &[0, 1, 2], way, micros(4_500), 30 * SECOND);
     let report = run(schedule, |process| async move {
@@ -176,7 +176,7 @@ fn s57_a_returning_holder_yields_to_the_waiters() {
             }
         });
         assert_keeps(&report, &Promises::ALL);
-        // Towards the end, a process may be the only one left.
+        // The last turns are left out, because the last process has no waiters to yield to.
         repeated(&turns(&report)[..40])
     };
     assert_eq!(twice_in_a_row(), 0);
@@ -206,8 +206,8 @@ fn s58_waiting_times_stay_even_under_steady_contention() {
         waits[792].div_duration_f64(waits.iter().sum::<Duration>() / 800)
     };
     let (orderly, random) = (tail(), breaking(Mutation::GrantOutOfTurn, tail));
-    // Chance alone would give a ratio of 4.6, the logarithm of a hundred. A process that returns
-    // has an advantage.
+    // The ratio of the 99th percentile to the mean is 4.6, the logarithm of a hundred, if chance alone
+    // decides. A process that returns has an advantage over chance.
     assert!(orderly < 1.5 && random > 2.0, "{orderly} {random}");
 }
 

@@ -1,4 +1,4 @@
-//! S51, S52 and S61: turns in the wait queue.
+//! S51, S52 and S61: the order of waiters, and the time and messages of a hand-off.
 
 use super::*;
 use crate::sim::{Schedules, mutations::cases::is_out_of_turn};
@@ -9,8 +9,8 @@ use proptest::{
     test_runner::TestRunner,
 };
 
-/// The time for which each process holds the lock. A process that locks again has its place in the
-/// queue before the holder unlocks.
+/// The time for which each process holds the lock. The time is long enough that a process that locks again
+/// enters the queue before the next holder unlocks.
 pub(super) const HOLD: Duration = Duration::from_millis(500);
 
 /// Locks `rounds` times, each time for `hold`.
@@ -39,8 +39,9 @@ pub(super) fn hand_offs(report: &Report) -> Vec<Duration> {
     hand_offs
 }
 
-/// Locks in the order of the processes: process 0 holds the lock, and the other processes arrive a
-/// tenth of a second apart. Process 0 returns its guard after two seconds, for the caller to drop.
+/// Locks in the order of the processes: each process arrives a tenth of a second after the process before.
+/// Process 0 holds the lock for two seconds, and returns its guard for the caller to drop. The other processes
+/// hold the lock for a moment, and return `None`.
 pub(super) async fn in_order(process: Process) -> Option<LockGuard> {
     let quorum = quorum(&process);
     process.sleep(process.index() as u32 * millis(100)).await;
@@ -88,7 +89,7 @@ fn s52_a_hand_off_takes_two_round_trips_for_any_number_of_waiters() {
     for processes in [2, 10, 30] {
         let report = run(steady(5, processes), |process| rounds(process, 6, HOLD));
         assert_keeps(&report, &Promises::ALL);
-        // The last hand-offs are left out: a process that has no rivals left locks a free resource.
+        // The last hand-offs are left out, because the last process locks a free resource.
         let hand_offs: Vec<_> = hand_offs(&report).into_iter().take(6 * processes - processes).collect();
         assert!(hand_offs.iter().all(|took| *took <= millis(4)), "{processes}: {hand_offs:?}");
     }

@@ -1,4 +1,5 @@
-//! S10 to S21: nodes that forget without a restart guard, and sets of nodes that are no quorum.
+//! S10 to S13, S16, S17, S20 and S21: nodes that forget without a restart guard, and half of an even number of
+//! nodes.
 
 use super::*;
 use crate::RestartGuard;
@@ -30,14 +31,14 @@ fn s10_only_a_node_that_restarts_without_memory_grants_a_held_lock() {
     assert_keeps(&kept, &Promises::ALL);
     let lost = at_node_2(SECOND, crash(2, SECOND / 2, Memory::Lost));
     assert!(breaks(&lost, Promise::Exclusion));
-    // A node without a counter votes by its clock. No clock is behind, so tokens still grow, and
-    // the store refuses the older holder.
+    // A node without a counter votes by its clock. No clock of a node was stepped back, so tokens grow,
+    // and the store refuses the older holder.
     assert!(!breaks(&lost, Promise::Order) && !breaks(&lost, Promise::Register));
     assert_eq!((writes(&lost, 0), writes(&lost, 1)), (vec![false], vec![true]));
 }
 
 #[test]
-fn s11_a_power_cut_gives_away_only_locks_of_the_lost_second() {
+fn s11_a_loss_of_the_last_second_grants_only_locks_of_that_second_twice() {
     let cut = crash(2, Duration::ZERO, Memory::AsOf(SECOND));
     let report = run(meeting_at_node_2(1).with(millis(1_500), cut), |process| async move {
         let quorum = quorum(&process);
@@ -129,7 +130,8 @@ fn s20_a_node_restored_from_a_snapshot_grants_a_held_lock() {
     assert!(breaks(&restored, Promise::Exclusion));
 }
 
-/// Runs two processes with four nodes. Each process reaches another half of the nodes.
+/// Runs two processes with four nodes. Process 0 reaches two of the nodes, and process 1 reaches the other two
+/// nodes.
 fn halves() -> Report {
     let schedule = cut(steady(4, 2), 0, &[2, 3], PartitionDirection::Both, Duration::ZERO, 60 * SECOND);
     let schedule = cut(schedule, 1, &[0, 1], PartitionDirection::Both, Duration::ZERO, 60 * SECOND);

@@ -1,4 +1,4 @@
-//! S82 to S86: the time until a waiter acquires a vacant slot.
+//! S82 to S86: the time until a waiter acquires a vacant slot of a semaphore, or a vacant resource of `any_of`.
 
 use std::{
     any::Any,
@@ -150,7 +150,7 @@ impl Case {
     }
 }
 
-/// Locks every slot or resource. Returns the guards by index.
+/// Locks every slot or resource, each by its own lock. Returns the guards by index.
 async fn hold_all(quorum: &Quorum, full: &Full) -> Vec<Option<LockGuard>> {
     match full {
         Full::Semaphore(permits) => {
@@ -167,7 +167,7 @@ async fn hold_all(quorum: &Quorum, full: &Full) -> Vec<Option<LockGuard>> {
     }
 }
 
-/// Prints the longest waits, and asserts the bound.
+/// Prints the longest and the median wait, and asserts that no wait exceeds the bound.
 fn assert_bound(situation: &str, bound: Duration, waits: impl IntoIterator<Item = Duration>) {
     let mut waits: Vec<Duration> = waits.into_iter().collect();
     waits.sort_unstable();
@@ -176,7 +176,8 @@ fn assert_bound(situation: &str, bound: Duration, waits: impl IntoIterator<Item 
     assert!(longest <= bound, "{situation}: {waits:.1?}");
 }
 
-/// Returns slots of a semaphore, spread over the indices from `from` on.
+/// Returns about `count` slots of a semaphore, spread evenly over the indices from `from` on. If there are fewer
+/// slots, returns all of them.
 fn spread(from: usize, permits: u32, count: usize) -> impl Iterator<Item = usize> {
     let step = ((permits as usize - from) / count).max(1);
     (from..permits as usize).step_by(step)
@@ -256,7 +257,7 @@ fn s82_a_waiter_for_any_of_a_set_gets_a_resource_outside_of_overlapping_sets() {
 
 /// Process 1 has waited longest, and is therefore the release watcher.
 #[test]
-fn s83_a_waiter_gets_a_free_slot_although_the_release_watcher_died_or_stands_still() {
+fn s83_a_waiter_gets_a_free_slot_although_the_release_watcher_was_killed_or_paused() {
     for fault in [
         Fault::Kill { process: 1 },
         Fault::Pause { process: 1, lasts: 600 * SECOND },
@@ -275,9 +276,9 @@ fn s83_a_waiter_gets_a_free_slot_although_the_release_watcher_died_or_stands_sti
     }
 }
 
-/// All waiters ahead stand still, and each of these waiters is the first in the queues of some slots.
+/// The five waiters ahead are paused. Each of these waiters may be the first in the queue of the free slot.
 #[test]
-fn s83_a_waiter_gets_a_free_slot_although_five_waiters_ahead_stand_still() {
+fn s83_a_waiter_gets_a_free_slot_although_five_waiters_ahead_are_paused() {
     let waits = (0..8).map(|seed| {
         let calls = (0..6).map(|_| permit_of(12)).collect();
         let case = Case::new(seed, Full::Semaphore(12), vec![seed as usize], calls);
@@ -287,7 +288,7 @@ fn s83_a_waiter_gets_a_free_slot_although_five_waiters_ahead_stand_still() {
             })
             .longest_wait()
     });
-    assert_bound("five waiters that stand still", BOUND, waits);
+    assert_bound("five paused waiters", BOUND, waits);
 }
 
 #[test]
@@ -308,7 +309,7 @@ fn s84_slots_that_are_released_at_once_are_acquired_within_five_seconds() {
     }
 }
 
-/// A node fails, and the notices of the slots with this queue node are lost.
+/// One or two nodes fail just before the release, so that the release notices of these nodes are lost.
 #[test]
 fn s85_a_waiter_gets_a_slot_after_the_release_notice_was_lost() {
     let faults: [fn(usize) -> Fault; 4] = [
@@ -338,7 +339,7 @@ fn s85_a_waiter_gets_a_slot_after_the_release_notice_was_lost() {
     }
 }
 
-/// Delays each message from and to these processes by the duration `by`.
+/// Delays the first 5,000 messages of each path and direction between these processes and the nodes.
 fn delay_messages(schedule: &mut Schedule, processes: Range<usize>, by: Duration) {
     const MESSAGES: u32 = 5_000;
     for process in processes {

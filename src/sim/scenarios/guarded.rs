@@ -1,4 +1,4 @@
-//! Nodes that forget as in `forgetting`, with a restart guard.
+//! Nodes that forget as in `forgetting`, but with a restart guard. S50: the error during a quarantine.
 
 use proptest::prelude::*;
 
@@ -30,7 +30,7 @@ fn a_guarded_node_admits_no_lease_beside_a_forgotten_one() {
         let report = at_node_2(SECOND, fault.clone());
         assert_keeps(&report, &Promises::ALL);
         let unguarded = two_holders_of(meeting_at_node_2(1).with(SECOND, fault.clone()), unguarded);
-        assert!(breaks(&unguarded, Promise::Exclusion), "{fault} would do no harm anyway");
+        assert!(breaks(&unguarded, Promise::Exclusion), "{fault} breaks nothing without a guard");
     }
 }
 
@@ -82,9 +82,8 @@ fn s50_an_error_names_the_quarantine_and_its_remaining_time() {
     assert_keeps(&report, &Promises::ALL);
 }
 
-/// Restarts five nodes without their data one after the other, each node twice. Meanwhile process 0
-/// holds the lock, and two other processes call `try_lock` repeatedly.
-fn rolling(seed: u64, spacing: Duration, down: Duration) -> Schedule {
+/// Returns a schedule that restarts five nodes without their data one after the other, each node twice.
+fn rolling_restarts(seed: u64, spacing: Duration, down: Duration) -> Schedule {
     let restart = |schedule: Schedule, number: u32| {
         let node = usize::try_from(number % 5).unwrap();
         schedule.with(5 * SECOND + number * spacing, crash(node, down, Memory::Lost))
@@ -92,6 +91,8 @@ fn rolling(seed: u64, spacing: Duration, down: Duration) -> Schedule {
     (0..10).fold(Schedule::without_faults(seed, 5, 3), restart)
 }
 
+/// Process 0 holds the lock until a second after `until`. The other processes call `try_lock` repeatedly until
+/// `until`, without success.
 async fn hold_through(process: Process, until: Duration) {
     let lock = quorum(&process).red_lock("r");
     if process.index() > 0 {
@@ -118,7 +119,7 @@ fn a_lease_survives_the_restart_of_every_node_one_after_the_other() {
     // that a request takes.
     let spacing = 2 * SECOND + millis(100);
     let schedules = (any::<u64>(), 0_u64..=400, 1_u64..=50)
-        .prop_map(move |(seed, later, down)| rolling(seed, spacing + millis(later), millis(down)));
+        .prop_map(move |(seed, later, down)| rolling_restarts(seed, spacing + millis(later), millis(down)));
     let found = Campaign::new(RUNS).run(&schedules, |schedule| {
         let until = schedule.faults_end() + SECOND;
         let report = run(schedule.clone(), |process| hold_through(process, until));

@@ -1,4 +1,4 @@
-//! S31 to S39: re-entrancy, renewal, and the loss of leases.
+//! S31 to S39: re-entrancy, renewal, verification, and the loss of leases.
 
 use std::pin::pin;
 
@@ -146,7 +146,7 @@ fn renewals_fail(nodes: usize, cut_off: &[usize], lasts: Duration) -> Report {
 }
 
 #[test]
-fn s34_failed_renewals_cost_nothing_before_the_lease_ends() {
+fn s34_a_lease_survives_failed_renewals_until_its_end() {
     let healed = renewals_fail(3, &[0, 1], 5 * SECOND);
     assert!(ended(&healed, 0)[0] >= 2 * TTL && granted(&healed, 1)[0] >= 2 * TTL);
     let not_healed = renewals_fail(3, &[0, 1], 15 * SECOND);
@@ -154,7 +154,8 @@ fn s34_failed_renewals_cost_nothing_before_the_lease_ends() {
     assert!(granted(&not_healed, 1)[0] < TTL + SECOND);
 }
 
-/// Delays a renewal until after the unlock, which was sent later.
+/// Delays the request of this index to each of two nodes. For one index, the request is a renewal, which then
+/// arrives after the unlock that was sent later.
 fn renewal_after_unlock(index: u32) -> Report {
     let late = Verdict::Overtaken(millis(50));
     let at = |schedule: Schedule, node| schedule.with_message(0, node, Direction::Request, index, late);

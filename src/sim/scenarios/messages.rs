@@ -1,4 +1,4 @@
-//! S22 to S30: lost, late and repeated messages, and rollbacks.
+//! S22 to S29: lost, late and repeated messages, rollbacks, and a hanging node.
 
 use std::pin::pin;
 
@@ -19,15 +19,15 @@ fn with_verdict(
     nodes.iter().fold(schedule, at)
 }
 
-/// Polls a future until it is ready or `after` has passed, and drops the future and its result.
+/// Polls a future until the future is ready or `after` has passed. Then drops the future and its result.
 async fn poll_for(process: &Process, future: impl Future, after: Duration) {
     if let Either::Left((won, _)) = select(pin!(future), pin!(process.sleep(after))).await {
         drop(won);
     }
 }
 
-/// Two of three nodes answer process 0, and one of their replies is lost. Process 1 locks three
-/// seconds later.
+/// Process 0 calls `try_lock` on three nodes. The reply of this index is lost from each of two nodes.
+/// Process 1 locks three seconds later.
 fn lost_reply(index: u32) -> Report {
     let schedule = with_verdict(&[0, 1], Direction::Reply, index, Verdict::Drop, steady(3, 2));
     run(schedule, |process| async move {
@@ -50,8 +50,8 @@ fn s22_a_rollback_deletes_a_vote_whose_reply_was_lost() {
         assert!(is_prompt(report), "{}", report.schedule);
     }
     assert!(reports.iter().any(|report| granted(report, 0).is_empty()));
-    let skipping = || (0..8).all(|index| is_prompt(&lost_reply(index)));
-    assert!(!breaking(Mutation::RollbackSkipsSilent, skipping));
+    let are_all_prompt = || (0..8).all(|index| is_prompt(&lost_reply(index)));
+    assert!(!breaking(Mutation::RollbackSkipsSilent, are_all_prompt));
 }
 
 /// Two nodes refuse process 0 and the third node grants. The rollback to the third node is late.
@@ -90,13 +90,14 @@ fn late_rollback() -> Report {
 fn s23_a_late_rollback_deletes_nothing_of_the_next_attempt() {
     let report = late_rollback();
     assert_keeps(&report, &Promises::ALL);
-    // The key of the first attempt refuses the second attempt. With a reused lease id, the second
-    // attempt would take that key for its own.
+    // The key of the first attempt refuses the second attempt. With a reused lease id, the node grants to
+    // the second attempt, and then the late rollback deletes the key.
     assert!(granted(&report, 0).is_empty() && granted(&report, 2).len() == 1);
     assert!(breaks(&breaking(Mutation::ReuseLeaseId, late_rollback), Promise::Exclusion));
 }
 
-/// Cancels a lock call whose lock request arrives at the nodes after its rollback.
+/// Cancels a `try_lock` after 4.5 ms. The request of this index to each of two nodes has a fault. For one
+/// index, this request is the lock, which then arrives after its rollback.
 fn late_lock(index: u32, verdict: Verdict) -> Report {
     let schedule = with_verdict(&[0, 1], Direction::Request, index, verdict, steady(3, 1));
     run(schedule, |process| async move {
@@ -159,13 +160,14 @@ fn s25_a_cancelled_lock_is_rolled_back_on_every_node() {
         assert_keeps(report, &Promises::ALL);
         assert_eq!(granted(report, 1).len(), 1, "{}", report.schedule);
     }
-    assert!(reports.iter().any(|report| !lost(report, 0).is_empty()));
+    assert!(reports.iter().any(|report| !failed_attempts(report, 0).is_empty()));
     assert!(reports.iter().any(|report| !granted(report, 0).is_empty()));
     let skipping = breaking(Mutation::RollbackSkipsSilent, cancelled_at_any_time);
     assert!(skipping.iter().any(|report| granted(report, 1).is_empty()));
 }
 
-/// One process takes three leases in sequence, and one message is delivered twice.
+/// One process takes three leases in sequence. The message of this index between the process and each node
+/// arrives twice, `later` after the first arrival.
 fn repeated(direction: Direction, index: u32, later: Duration) -> Report {
     let schedule = with_verdict(&[0, 1, 2], direction, index, Verdict::Duplicate(later), steady(3, 1));
     run(schedule, |process| async move {
@@ -200,9 +202,9 @@ fn s26_a_late_duplicate_blocks_for_at_most_a_ttl() {
     }
 }
 
-/// Process 0 re-enters its lease just before a renewal. The re-entry requests the remaining ttl,
-/// and arrives after the renewal. Then process 0 is partitioned, and process 1 calls `try_lock`
-/// repeatedly.
+/// Process 0 re-enters its lease just before a renewal. The requests of this index are late. If these are
+/// the requests of the re-entry, which name the remaining ttl, they arrive after the renewal. Then process 0
+/// is partitioned, and process 1 calls `try_lock` repeatedly.
 fn late_shorter_ttl(index: u32) -> Report {
     let late = Verdict::Overtaken(millis(800));
     let schedule = with_verdict(&[0, 1, 2], Direction::Request, index, late, steady(3, 2));

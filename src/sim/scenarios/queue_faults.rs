@@ -1,4 +1,4 @@
-//! S53 to S56, S63, S76: failures of waiters, holders and queue nodes.
+//! S53 to S56, S63 and S76: failures of waiters, holders and queue nodes.
 
 use super::{
     fair::{HOLD, hand_offs, in_order, rounds},
@@ -13,7 +13,7 @@ fn with_a_fault_of_the_first_waiter(fault: Fault) -> Report {
     run(schedule, |process| async move { drop(in_order(process).await) })
 }
 
-/// Returns the time from the release to the grant of process 2, the second waiter.
+/// Asserts all promises, and returns the time from the release to the grant of process 2, the second waiter.
 fn wait_of_the_second_waiter(report: &Report) -> Duration {
     assert_keeps(report, &Promises::ALL);
     granted(report, 2)[0] - ended(report, 0)[0]
@@ -27,7 +27,7 @@ fn s53_a_killed_waiter_is_skipped_at_once() {
 }
 
 #[test]
-fn s53_the_second_waiter_overtakes_a_paused_one_soon_after_the_release() {
+fn s53_the_second_waiter_overtakes_a_paused_first_waiter_after_a_hand_over() {
     let report = with_a_fault_of_the_first_waiter(Fault::Pause { process: 1, lasts: 30 * SECOND });
     let after = wait_of_the_second_waiter(&report);
     assert!(after > millis(100) && after < millis(150), "{after:?}");
@@ -55,14 +55,17 @@ fn after_a_waiter_that_gives_up() -> Duration {
     after.max().unwrap()
 }
 
-/// Returns the number of grants to four processes that lock repeatedly for ten seconds. A fifth
-/// process is paused for 400 of every 410 ms, or absent.
-fn grants_beside_a_stalling_client(is_present: bool) -> usize {
+const ALONE: bool = false;
+const BESIDE_A_STALLING_CLIENT: bool = true;
+
+/// Returns the number of grants to four processes that lock repeatedly for ten seconds. If `has_stalling_client` is
+/// true, a fifth process also locks repeatedly, and is paused for 400 of every 410 ms.
+fn grants_to_four_processes(has_stalling_client: bool) -> usize {
     let stall = Fault::Pause { process: 4, lasts: millis(400) };
     let stalls = |schedule: Schedule, number| schedule.with(millis(410) * number, stall.clone());
     let schedule = (1..24).fold(steady(5, 5), stalls);
     let report = run(schedule, |process| async move {
-        if is_present || process.index() < 4 {
+        if has_stalling_client || process.index() < 4 {
             rounds(process, 1_000, millis(1)).await;
         }
     });
@@ -72,7 +75,8 @@ fn grants_beside_a_stalling_client(is_present: bool) -> usize {
 
 #[test]
 fn s53_a_stalling_client_costs_at_most_half_of_the_grants() {
-    let (alone, beside) = (grants_beside_a_stalling_client(false), grants_beside_a_stalling_client(true));
+    let (alone, beside) =
+        (grants_to_four_processes(ALONE), grants_to_four_processes(BESIDE_A_STALLING_CLIENT));
     eprintln!("{beside} grants beside a stalling client, {alone} without the client");
     assert!(beside >= alone / 2, "{beside} {alone}");
 }
@@ -142,10 +146,14 @@ fn s54_a_hanging_queue_node_costs_two_hedges_and_then_little() {
     }
 }
 
+const OF_WRITER: bool = false;
+const OF_READER: bool = true;
+
 /// Kills a process that reaches only one node, so that an orphaned key stays on that node for a
 /// ttl. Each node has this role in turn, including the queue node. Other processes take turns
-/// meanwhile. Returns the number of runs with a slow hand-off. A hand-off is slow only if the
-/// orphaned key is on the queue node. If `of_reader` is true, the killed process reads.
+/// meanwhile. Asserts that no hand-off takes two seconds. Returns the number of runs with a hand-off of
+/// more than 100 ms, as an orphaned key on the queue node causes. If `of_reader` is true, the killed
+/// process reads.
 fn slow_hand_offs_beside_an_orphaned_key<Turns>(
     of_reader: bool,
     turns: impl Fn(Process) -> Turns + Copy + Send + Sync + 'static,
@@ -153,7 +161,7 @@ fn slow_hand_offs_beside_an_orphaned_key<Turns>(
 where
     Turns: Future<Output = ()> + Send + 'static,
 {
-    let mut stuck = 0;
+    let mut slow = 0;
     for (node, quarter) in (0..5).flat_map(|node| (12..24).map(move |quarter| (node, quarter))) {
         let others: Vec<usize> = (0..5).filter(|other| *other != node).collect();
         let schedule = cut(steady(5, 4), 0, &others, PartitionDirection::Both, millis(3), 60 * SECOND);
@@ -176,26 +184,26 @@ where
         assert!(self::turns(&report).len() >= 9, "{node} {quarter}: {:?}", self::turns(&report));
         let slowest = hand_offs(&report).into_iter().max().unwrap();
         assert!(slowest < 2 * SECOND, "{node} {quarter}: {slowest:?}");
-        stuck += usize::from(slowest > millis(100));
+        slow += usize::from(slowest > millis(100));
     }
-    stuck
+    slow
 }
 
 #[test]
 fn s55_an_orphaned_key_at_the_queue_node_does_not_block_writers() {
-    let stuck = slow_hand_offs_beside_an_orphaned_key(false, |process| rounds(process, 3, HOLD));
-    assert!(stuck > 0, "no key was left behind");
+    let slow = slow_hand_offs_beside_an_orphaned_key(OF_WRITER, |process| rounds(process, 3, HOLD));
+    assert!(slow > 0, "no key was left behind");
 }
 
 #[test]
 fn s55_an_orphaned_key_of_a_reader_does_not_block_writers() {
-    let stuck = slow_hand_offs_beside_an_orphaned_key(true, |process| rounds(process, 3, HOLD));
-    assert!(stuck > 0, "no key was left behind");
+    let slow = slow_hand_offs_beside_an_orphaned_key(OF_READER, |process| rounds(process, 3, HOLD));
+    assert!(slow > 0, "no key was left behind");
 }
 
 #[test]
 fn s55_an_orphaned_key_does_not_block_a_group() {
-    let stuck = slow_hand_offs_beside_an_orphaned_key(false, |process| async move {
+    let slow = slow_hand_offs_beside_an_orphaned_key(OF_WRITER, |process| async move {
         let quorum = quorum(&process);
         for _ in 0..3 {
             // The queue of "c", the first resource of the group, is on another node than the queue
@@ -205,11 +213,11 @@ fn s55_an_orphaned_key_does_not_block_a_group() {
             drop(guard);
         }
     });
-    assert!(stuck > 0, "no key was left behind");
+    assert!(slow > 0, "no key was left behind");
 }
 
-/// Kills a holder, and returns the time of the grant to its waiter. A killed holder sends no
-/// unlock, so no node wakes the waiter.
+/// Kills the holder of a lease of two seconds, and returns the time of the grant to its waiter. A killed holder
+/// sends no unlock, so no node wakes the waiter.
 fn grant_after_a_killed_holder() -> Duration {
     let schedule = steady(3, 2).with(SECOND, Fault::Kill { process: 0 });
     let report = run(schedule, |process| async move {
@@ -268,9 +276,9 @@ fn s56_a_newcomer_at_the_end_of_the_ttl_queues_behind_the_waiters() {
     assert!(overtaking > 0);
 }
 
-/// Runs processes that lock a free resource one after the other while the queue node hangs. Returns
-/// the longest time of a call. The calls of the first process, which discovers the hang, are left
-/// out.
+/// Runs processes that lock a free resource one after the other while one node hangs. Each node has this role in
+/// turn, including the queue node. Returns the longest time of a call. The calls of the first process are left
+/// out, because this process finds the node silent.
 fn longest_call_with_a_silent_queue_node() -> Duration {
     let waits = (0..5).map(|node| {
         let schedule = steady(5, 4).with(SECOND, Fault::Hang { node, lasts: 60 * SECOND });
@@ -295,13 +303,13 @@ fn longest_call_with_a_silent_queue_node() -> Duration {
 fn s63_a_hanging_queue_node_does_not_delay_a_free_resource() {
     let wait = longest_call_with_a_silent_queue_node();
     let marked = breaking(Mutation::MarkWithoutAnswer, longest_call_with_a_silent_queue_node);
-    eprintln!("a free resource takes {wait:?}, with marks by processes without its answer {marked:?}");
+    eprintln!("a free resource takes {wait:?}, with marks without an answer of the queue node {marked:?}");
     assert!(wait <= millis(5), "{wait:?}");
     assert!(marked > millis(100), "{marked:?}");
 }
 
-/// Runs five waiters of a lease of five seconds that one node does not know. Returns the largest
-/// number of messages over all choices of that node. With one choice, the node is the queue node.
+/// Runs five processes that wait for the end of a lease of five seconds. One node does not have the key of the
+/// lease. Returns the largest number of messages over all choices of that node, one of which is the queue node.
 fn messages_beside_a_stale_queue_node() -> u64 {
     let messages = (0..5).map(|node| {
         let schedule = cut(steady(5, 6), 0, &[node], PartitionDirection::Both, Duration::ZERO, 60 * SECOND);

@@ -5,6 +5,12 @@ use futures::future::join_all;
 use super::*;
 use crate::{MultiLock, sim::Memory};
 
+/// The mode of readers.
+const SHARED: bool = true;
+
+/// The mode of writers.
+const EXCLUSIVE: bool = false;
+
 /// Returns the latest of some times.
 fn latest(times: impl IntoIterator<Item = Duration>) -> Duration {
     times.into_iter().max().unwrap()
@@ -34,17 +40,17 @@ fn with_a_killed_reader() -> Report {
     let schedule = steady(3, 3).with(SECOND, Fault::Kill { process: 0 });
     Simulation::new(schedule).horizon(600 * SECOND).run(|process| async move {
         match process.index() {
-            0 => lock_once(&process, true, Duration::ZERO, 60 * SECOND).await,
+            0 => lock_once(&process, SHARED, Duration::ZERO, 60 * SECOND).await,
             // The lease of this reader is renewed twice, once before and once after the writer
             // enters the queue.
-            1 => lock_once(&process, true, millis(100), 8 * SECOND).await,
-            _ => lock_once(&process, false, 5 * SECOND, millis(1)).await,
+            1 => lock_once(&process, SHARED, millis(100), 8 * SECOND).await,
+            _ => lock_once(&process, EXCLUSIVE, 5 * SECOND, millis(1)).await,
         }
     })
 }
 
 #[test]
-fn s64_a_killed_reader_blocks_a_writer_for_its_own_ttl() {
+fn s64_a_killed_reader_blocks_a_writer_until_the_ttl_of_its_lease_ends() {
     let report = with_a_killed_reader();
     assert_keeps(&report, &Promises::ALL);
     let writer = granted(&report, 2)[0];
@@ -73,7 +79,7 @@ fn s66_a_partitioned_reader_loses_its_lease_before_a_writer_wins() {
     let schedule = cut(steady(3, 2), 0, &[0, 1, 2], PartitionDirection::Both, SECOND, 60 * SECOND);
     let report = run(schedule, |process| async move {
         if process.index() == 1 {
-            return lock_once(&process, false, 2 * SECOND, millis(1)).await;
+            return lock_once(&process, EXCLUSIVE, 2 * SECOND, millis(1)).await;
         }
         let guard = quorum(&process).rw_lock("r").read().await.unwrap();
         process.lost(&guard).await;
@@ -84,15 +90,15 @@ fn s66_a_partitioned_reader_loses_its_lease_before_a_writer_wins() {
     assert!(over < writer && writer < TTL + millis(50), "{over:?} {writer:?}");
 }
 
-/// Runs twenty processes that lock repeatedly in one mode, for 200 ms each time, and one process
-/// that locks five times in the other mode. Returns the longest wait of that process.
-fn wait_beside_a_stream(nodes: usize, of_readers: bool) -> Duration {
+/// Runs a stream of twenty processes that lock repeatedly, for 200 ms each time, shared or exclusive. One more
+/// process locks five times in the other mode. Returns the longest wait of that process.
+fn wait_beside_a_stream(nodes: usize, is_shared: bool) -> Duration {
     let report = run(steady(nodes, 21), move |process| async move {
         let index = process.index() as u32;
         process.sleep(millis(10) * index).await;
         for _ in 0..if index == 0 { 5 } else { 25 } {
             let (rest, hold) = if index == 0 { (SECOND, 20) } else { (Duration::ZERO, 200) };
-            lock_once(&process, (index == 0) != of_readers, rest, millis(hold)).await;
+            lock_once(&process, (index == 0) != is_shared, rest, millis(hold)).await;
         }
     });
     assert_keeps(&report, &Promises::ALL);
@@ -103,16 +109,16 @@ fn wait_beside_a_stream(nodes: usize, of_readers: bool) -> Duration {
 #[test]
 fn s67_a_stream_of_readers_delays_a_writer_by_at_most_one_read() {
     for nodes in [1, 3, 5] {
-        let wait = wait_beside_a_stream(nodes, true);
+        let wait = wait_beside_a_stream(nodes, SHARED);
         assert!(wait < millis(215), "{nodes}: {wait:?}");
     }
-    let starved = breaking(Mutation::GrantOutOfTurn, || wait_beside_a_stream(3, true));
+    let starved = breaking(Mutation::GrantOutOfTurn, || wait_beside_a_stream(3, SHARED));
     assert!(starved > SECOND, "{starved:?}");
 }
 
 #[test]
 fn s67_a_reader_waits_only_for_earlier_writers() {
-    let wait = wait_beside_a_stream(3, false);
+    let wait = wait_beside_a_stream(3, EXCLUSIVE);
     assert!(wait < 20 * millis(210), "{wait:?}");
 }
 
@@ -121,7 +127,7 @@ fn s67_a_reader_waits_only_for_earlier_writers() {
 fn wait_beside_tasks() -> Duration {
     let report = run(steady(3, 2), |process| async move {
         if process.index() == 0 {
-            return lock_once(&process, false, SECOND, millis(1)).await;
+            return lock_once(&process, EXCLUSIVE, SECOND, millis(1)).await;
         }
         let lock = quorum(&process).rw_lock("r");
         let tasks = (0..20).map(|task| {
@@ -150,7 +156,7 @@ fn s67_coalesced_readers_delay_a_writer_by_at_most_one_read() {
     assert!(joined > SECOND, "{joined:?}");
 }
 
-/// Two writers and four readers, each of which locks repeatedly.
+/// Locks six times: processes 0 and 1 as writers, and the other processes as readers.
 async fn mixed(process: Process) {
     let quorum = quorum(&process);
     for _ in 0..6 {
@@ -161,7 +167,7 @@ async fn mixed(process: Process) {
     }
 }
 
-/// Returns the longest time for which the resource was free although processes waited.
+/// Returns the longest time for which the resource was free between two grants.
 fn longest_gap(report: &Report) -> Duration {
     let (mut held, mut free_since, mut longest) = (0, None, Duration::ZERO);
     for entry in report.history.entries() {
@@ -228,8 +234,8 @@ fn waits_beside_readers_without(node: usize, unreached: Option<usize>) -> Vec<Du
     granted.into_iter().zip(begun).map(|(granted, begun)| granted - begun).collect()
 }
 
-/// The readers and the writer use two queue nodes, neither of which knows the queue of the other
-/// node.
+/// If a partition separates the readers from the first queue node, the readers and the writer have two queue nodes
+/// with separate queues.
 #[test]
 fn s68_readers_without_the_queue_node_yield_to_a_writer_queued_there() {
     let nodes = [(0, None), (1, None), (2, None), (0, Some(1)), (0, Some(2)), (1, Some(0)), (2, Some(1))];
@@ -301,15 +307,15 @@ fn s70_queued_readers_enter_together() {
 }
 
 /// Slows down `node`, which may be the queue node. A reader holds the resource for two ttls while a
-/// writer waits. Meanwhile newcomers arrive to read, and do not know that a writer waits. Returns
+/// writer waits. Meanwhile newcomers arrive to read, without information about the writer. Returns
 /// the time from the first reader's unlock to the writer's grant.
 fn wait_beside_newcomers(node: usize) -> Duration {
     let slow = Fault::Slow { node, lasts: 300 * SECOND, by: millis(3) };
     let report = run(steady(3, 52).with(Duration::ZERO, slow), |process| async move {
         match process.index() as u32 {
-            0 => lock_once(&process, true, Duration::ZERO, 2 * TTL).await,
-            1 => lock_once(&process, false, SECOND, millis(1)).await,
-            index => lock_once(&process, true, 3 * TTL / 2 + SECOND / 2 * index, 2 * SECOND).await,
+            0 => lock_once(&process, SHARED, Duration::ZERO, 2 * TTL).await,
+            1 => lock_once(&process, EXCLUSIVE, SECOND, millis(1)).await,
+            index => lock_once(&process, SHARED, 3 * TTL / 2 + SECOND / 2 * index, 2 * SECOND).await,
         }
     });
     assert_keeps(&report, &Promises::ALL);

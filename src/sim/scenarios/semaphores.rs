@@ -1,4 +1,5 @@
-//! S72 to S75 and S87: the utilization of semaphores, the time and the number of permits, and latches.
+//! S72 to S75 and S87: the utilization of semaphores, the number of permits, the writes under permits,
+//! latches, and calls during a quarantine of all nodes.
 
 use std::{
     collections::BTreeSet,
@@ -19,19 +20,19 @@ use crate::{
     sim::{Campaign, FailingCase, Memory, Schedules, Summary},
 };
 
-/// The figures of a semaphore that many processes use repeatedly.
+/// The figures of a semaphore that many processes use repeatedly. `in_use`, `round_trips` and `most_before`
+/// are from the calls that begin in the second half of the run.
 #[derive(Debug)]
 struct Usage {
     /// The average share of the permits in use.
     in_use: f64,
-    /// The average time to get a permit, in round trips.
+    /// The average time from a call to its grant, in round trips.
     round_trips: f64,
-    /// The number of attempts for each grant that requested votes for a slot.
+    /// The number of attempts per grant. Only attempts that requested votes count.
     rounds: f64,
-    /// The number of all attempts for each grant, including attempts that sent a request only to a
-    /// queue node.
+    /// The number of attempts per grant, including attempts that only entered a wait queue.
     attempts: f64,
-    /// The largest number of grants between the call and the grant of another process.
+    /// The largest number of grants to other calls between a call and its own grant.
     most_before: usize,
 }
 
@@ -95,7 +96,7 @@ fn distant_node() -> Option<Fault> {
 }
 
 #[test]
-fn s72_a_free_permit_takes_little_more_than_a_round_trip() {
+fn s72_a_permit_of_a_half_used_semaphore_takes_at_most_two_round_trips() {
     for fault in [None, hanging_node()] {
         let usage = usage(10, 12, 10.0, fault.clone(), 4 * SECOND);
         eprintln!("{fault:?}: {usage:?}");
@@ -104,8 +105,9 @@ fn s72_a_free_permit_takes_little_more_than_a_round_trip() {
     }
 }
 
-/// Runs processes that do not rest, and returns their figures. Also prints the figures as one line
-/// of a table in docs/BENCHMARKS.md, which contains the command.
+/// Runs processes that do not rest, and returns their figures. Prints the figures as one line. The table of
+/// docs/BENCHMARKS.md has six of the eight columns, without the attempts and the round trips, and has the
+/// values of several lines in one row.
 fn saturated(permits: u32, processes: usize, fault: Option<Fault>, lasts: Duration) -> Usage {
     let condition = fault.as_ref().map_or_else(|| "all well".to_owned(), Fault::to_string);
     let usage = usage(permits, processes, 0.0, fault, lasts);
@@ -122,10 +124,10 @@ fn saturated(permits: u32, processes: usize, fault: Option<Fault>, lasts: Durati
 fn s72_a_saturated_semaphore_uses_most_permits_and_starves_no_process() {
     for (permits, processes) in [(4, 6), (4, 40), (10, 15), (10, 100), (100, 150)] {
         for (fault, least) in [(None, 0.795), (hanging_node(), 0.785), (distant_node(), 0.795)] {
-            let is_calm = fault.is_none();
+            let is_without_fault = fault.is_none();
             let usage = saturated(permits, processes, fault, SECOND);
             assert!(usage.in_use >= least && usage.rounds <= 2.5, "{usage:?}");
-            assert!(!is_calm || usage.most_before <= 2 * processes, "{usage:?}");
+            assert!(!is_without_fault || usage.most_before <= 2 * processes, "{usage:?}");
         }
     }
 }
@@ -142,8 +144,8 @@ fn s72_large_saturated_semaphores_use_most_permits() {
     }
 }
 
-/// Runs schedules of tolerated faults. No slot may have two holders at a time, the tokens of each
-/// slot must grow, and no key may be left.
+/// Runs schedules of tolerated faults, with this broken rule, if any. Returns a failing case if a promise is
+/// broken, for example if a slot has two holders at a time, or if a key is left.
 fn under_tolerated_faults(
     schedules: u64,
     broken: Option<Mutation>,
@@ -188,8 +190,8 @@ fn s73_permits_never_exceed_slots_under_tolerated_faults() {
     assert!(summary.grants > 1_000, "{summary:?}");
 }
 
-/// Half of the nodes as a quorum, or a count of permits in place of slots, admits a permit too
-/// many. An incomplete rollback leaves a key on a slot that was tried.
+/// If half of the nodes are a quorum, or if nodes count permits instead of slots, clients get too many
+/// permits. An incomplete or missing rollback leaves a key of a slot.
 #[test]
 fn s73_broken_rules_show_in_semaphores() {
     for rule in
@@ -200,15 +202,19 @@ fn s73_broken_rules_show_in_semaphores() {
     }
 }
 
-/// The layout of a store's rows, and the check of writes.
+/// The rows of a store, and whether the store checks the tokens of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rows {
+    /// One row for each slot, with checks.
     OnePerSlot,
+    /// One row for all slots, with checks.
     OneForAll,
+    /// One row for each slot, without checks of writes.
     Unfenced,
 }
 
-/// The numbers of writes that were accepted, refused late, and refused under a valid permit.
+/// The numbers of writes that were accepted, that were refused after the end of the permit, and that were
+/// refused under a valid permit. If a read was refused, its write counts as refused.
 #[derive(Debug, Default)]
 struct Writes {
     accepted: AtomicU64,
@@ -284,14 +290,17 @@ fn s75_unfenced_rows_lose_writes() {
 /// The arrivals at a latch and the passes.
 #[derive(Debug, Default)]
 struct Passed {
+    /// The processes that have begun to arrive.
     arrivals: BTreeSet<usize>,
+    /// The number of arrivals at the first pass that came too early.
     early: Option<usize>,
     passes: u64,
 }
 
 /// Runs three to six processes that arrive repeatedly at a latch and wait until the latch opens.
 /// The count of the latch is half of the number of processes, rounded up. Returns the number of
-/// passes, or an error with the number of arrivals at the first pass that came too early.
+/// passes in all runs. If a pass came too early, returns an error with the number of arrivals at that
+/// pass; if a run failed for another reason, the number is zero.
 fn passes(cases: u32) -> Result<u64, usize> {
     let mut runner = TestRunner::new_with_rng(
         ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() },
@@ -343,7 +352,7 @@ fn s74_a_latch_that_counts_calls_opens_early() {
     assert!(arrived > 0, "the run failed for another reason than an early pass");
 }
 
-/// A quarantine of all nodes lasts for 20.2 s here, and the quorum timeout is 10 s.
+/// The quarantine of all nodes lasts for 20.2 s, longer than the quorum timeout of 10 s.
 #[test]
 fn s87_calls_of_latches_and_locks_wait_until_a_quarantine_of_all_nodes_ends() {
     let mut schedule = Schedule::without_faults(1, 5, 3);

@@ -15,15 +15,15 @@ fn hang_and_crash(node: usize) -> [Fault; 2] {
 /// Returns two schedules in which these nodes stop answering at time `at`: by a hang in one
 /// schedule, and by a crash in the other.
 fn with_dead_nodes(nodes: &[usize], at: Duration, processes: usize) -> [Schedule; 2] {
-    [0, 1].map(|way| {
+    [0, 1].map(|kind| {
         nodes.iter().fold(steady(5, processes), |schedule, node| {
             let [hang, crash] = hang_and_crash(*node);
-            schedule.with(at, if way == 0 { hang } else { crash })
+            schedule.with(at, if kind == 0 { hang } else { crash })
         })
     })
 }
 
-/// Returns the duration of a shutdown, and its report.
+/// Shuts a client down with the usual grace period. Returns the duration and the report of the shutdown.
 async fn shut_down(process: &Process, quorum: &Quorum) -> (Duration, ShutdownReport) {
     shut_down_within(GRACE, process, quorum).await
 }
@@ -38,6 +38,7 @@ fn assert_within(took: Duration, least: Duration, most: Duration) {
     assert!(took >= least && took <= most, "{took:?} instead of {least:?} to {most:?}");
 }
 
+/// Returns the nodes with unconfirmed unlocks.
 fn nodes(shutdown: &ShutdownReport) -> Vec<&str> {
     shutdown.unconfirmed().map(|(node, _)| node).collect()
 }

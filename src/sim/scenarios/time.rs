@@ -1,19 +1,25 @@
-//! S1 to S9: clocks, and paused processes.
+//! S1 to S9: wrong clocks, paused processes, and late votes and writes.
 
 use super::*;
 use crate::RestartGuard;
 use crate::error::Error;
 
-/// Runs three nodes. Process 0 holds its lease until the validity ends. Around that time, process 1
-/// calls `try_lock` repeatedly.
+/// For calls that access the store with a token.
+const FENCED: bool = true;
+
+/// For calls that access the store without a token.
+const UNFENCED: bool = false;
+
+/// Runs a schedule of two processes. Process 0 holds its lease until the validity ends. From shortly before that time
+/// on, process 1 calls `try_lock` repeatedly.
 fn towards_the_end(schedule: Schedule) -> Report {
     run(schedule, |process| async move {
         if process.index() == 1 {
             return probe(&process, TTL - millis(200), micros(200)).await;
         }
         let quorum = quorum(&process);
-        // The first lease begins when the connections exist, so that only the rule of the validity
-        // separates the two leases.
+        // The attempt begins after the connections are open. Then the nodes write their keys soon after the
+        // start of the attempt, and only the rule of the validity separates the two leases.
         process.sleep(millis(100)).await;
         let guard = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
         process.lost(&guard).await;
@@ -32,7 +38,7 @@ fn with_opposite_rates(rate: i32) -> Schedule {
 fn s01_a_node_clock_that_steps_forward_may_break_exclusion_but_never_order() {
     for seed in 0..20 {
         let report = two_holders(meeting_at_node_2(seed).with(SECOND, Fault::Step { node: 2, by: 12_000 }));
-        assert!(breaks(&report, Promise::Exclusion), "seed {seed}: the checker sees nothing");
+        assert!(breaks(&report, Promise::Exclusion), "seed {seed}: the checker reports no overlap");
         assert_keeps_the_rest(&report);
         assert_eq!(
             report.schedule.promises(DRIFT, RestartGuard::default()),
@@ -75,7 +81,7 @@ fn s03_leases_overlap_only_above_half_the_drift_on_each_side() {
     }
     for rate in [6_000, 10_000, 20_000] {
         let report = towards_the_end(with_opposite_rates(rate));
-        assert!(breaks(&report, Promise::Exclusion), "{rate}: the checker sees nothing");
+        assert!(breaks(&report, Promise::Exclusion), "{rate}: the checker reports no overlap");
         assert_keeps_the_rest(&report);
     }
 }
@@ -105,20 +111,20 @@ fn stopped_holder(fault: Fault, is_fenced: bool) -> Report {
 #[test]
 fn s04_a_paused_holder_sees_its_loss_and_its_write_is_refused() {
     let pause = Fault::Pause { process: 0, lasts: 2 * TTL };
-    let fenced = stopped_holder(pause.clone(), true);
+    let fenced = stopped_holder(pause.clone(), FENCED);
     assert_keeps(&fenced, &Promises::ALL);
     assert_eq!((validity_checks(&fenced, 0), writes(&fenced, 0)), (vec![true, false], vec![false]));
     // If process 0 ignores its check and writes without a token, the write overwrites the update of
     // process 1.
-    let unfenced = stopped_holder(pause, false);
+    let unfenced = stopped_holder(pause, UNFENCED);
     assert!(breaks(&unfenced, Promise::Register));
     assert_keeps(&unfenced, &Promises::ALL.without(Promise::Register));
 }
 
 #[test]
 fn s05_a_frozen_clock_hides_the_loss_and_the_token_shows_it() {
-    let report = stopped_holder(Fault::Freeze { process: 0, lasts: 2 * TTL }, true);
-    assert!(breaks(&report, Promise::Exclusion), "the checker sees nothing");
+    let report = stopped_holder(Fault::Freeze { process: 0, lasts: 2 * TTL }, FENCED);
+    assert!(breaks(&report, Promise::Exclusion), "the checker reports no overlap");
     assert_eq!((validity_checks(&report, 0), writes(&report, 0)), (vec![true, true], vec![false]));
     assert_keeps_the_rest(&report);
     assert_eq!(
@@ -152,7 +158,7 @@ fn s06_a_client_paused_after_its_votes_gets_no_lease_and_rolls_back() {
         assert_keeps(report, &Promises::ALL);
         assert_eq!(granted(report, 1).len(), 1, "{}", report.schedule);
     }
-    assert!(reports.iter().any(|report| lost(report, 0).iter().any(|at| *at > TTL)));
+    assert!(reports.iter().any(|report| failed_attempts(report, 0).iter().any(|at| *at > TTL)));
     let unchecked = breaking(Mutation::SkipLastValidityCheck, paused_while_locking);
     assert!(unchecked.iter().any(|report| breaks(report, Promise::Honesty)));
 }
@@ -206,21 +212,22 @@ fn late_write(is_fenced: bool) -> Report {
 
 #[test]
 fn s08_only_the_token_protects_a_write_that_arrives_late() {
-    let fenced = late_write(true);
+    let fenced = late_write(FENCED);
     assert_keeps(&fenced, &Promises::ALL);
     assert_eq!((writes(&fenced, 0), writes(&fenced, 1)), (vec![false], vec![true]));
-    assert!(breaks(&late_write(false), Promise::Register));
+    assert!(breaks(&late_write(UNFENCED), Promise::Register));
 }
 
 /// Process 0 reads, and is then so late that its write arrives between the read and the write of
 /// process 1.
-fn late_write_between(claims: bool) -> Report {
+fn late_write_between(is_read_fenced: bool) -> Report {
     run(steady(3, 2), move |process| async move {
         let (quorum, store) = (quorum(&process), process.store("r"));
         process.sleep(process.index() as u32 * SECOND).await;
         let guard = quorum.red_lock("r").options(LockOptions::new().without_renewal()).lock().await.unwrap();
         let token = guard.fencing_token();
-        let value = if claims { store.read(token).await.unwrap() } else { store.read_unfenced().await };
+        let value =
+            if is_read_fenced { store.read(token).await.unwrap() } else { store.read_unfenced().await };
         process.sleep(if process.index() == 0 { TTL + SECOND } else { 2 * SECOND }).await;
         let _is_accepted = store.write(token, value + 1).await;
     })
@@ -228,11 +235,11 @@ fn late_write_between(claims: bool) -> Report {
 
 #[test]
 fn s09_a_read_must_claim_the_store() {
-    let claimed = late_write_between(true);
+    let claimed = late_write_between(FENCED);
     assert_keeps(&claimed, &Promises::ALL);
     assert_eq!((writes(&claimed, 0), writes(&claimed, 1)), (vec![false], vec![true]));
     // If reads claim nothing, the register accepts both writes, and the first update is lost.
-    let unclaimed = late_write_between(false);
+    let unclaimed = late_write_between(UNFENCED);
     assert_eq!((writes(&unclaimed, 0), writes(&unclaimed, 1)), (vec![true], vec![true]));
     assert!(breaks(&unclaimed, Promise::Register));
 }

@@ -64,15 +64,17 @@ fn s62_an_unpolled_future_blocks_neither_its_client_nor_other_clients() {
         assert!(*sibling <= free + millis(300), "the sibling did not take the turn: {of_siblings:?}");
         assert!(
             *kept >= millis(begin) + 10 * SECOND,
-            "the kept future locked before its next poll: {of_siblings:?}"
+            "the unpolled future locked before its next poll: {of_siblings:?}"
         );
         assert!(granted(&report, 1)[0] <= free + millis(500), "{:?}", granted(&report, 1));
     }
 }
 
 #[test]
-fn s62_a_missing_stall_rollback_shows() {
-    let report = breaking(Mutation::NoStallRollback, || with_a_kept_future(false, SECOND, Duration::ZERO));
+fn s62_without_a_stall_rollback_an_unpolled_future_blocks_other_clients() {
+    let is_shared = false;
+    let report =
+        breaking(Mutation::NoStallRollback, || with_a_kept_future(is_shared, SECOND, Duration::ZERO));
     assert!(granted(&report, 1)[0] >= 11 * SECOND, "{:?}", granted(&report, 1));
 }
 
@@ -117,7 +119,7 @@ fn s62_an_unpolled_future_delays_a_group_of_its_client_by_two_hand_overs() {
     assert!(grants[0] <= SECOND + millis(300), "{grants:?}");
 }
 
-/// A call of one process, with all that it holds at its end.
+/// A call of one process, with the handles and guards that the call uses.
 type Call = fn(Process) -> BoxFuture<'static, ()>;
 
 /// Polls the call of process 0 for `polled`, and then keeps the call for a minute without polls. Process 2 calls at the

@@ -1,11 +1,11 @@
-//! S77 to S81: waiters beside a queue node that answers late or is lost, behind long holders, and after a writer that gave
-//! up.
+//! S77 to S81: waiters beside a queue node that is far or fails, readers behind a waiting writer, a call that was
+//! paused, and readers after a writer that gave up.
 
 use super::{fair::hand_offs, *};
 
-/// Runs four processes that lock for five milliseconds again and again. The messages of one node take longer by `farther`,
-/// and the node hangs once, for 200 ms. Returns the number of turns of each process in the eight seconds after that, and
-/// the longest time between two turns of one process.
+/// Runs four processes that lock repeatedly, for five milliseconds each time. The messages of one node take
+/// longer by `farther`, and the node hangs once, for 200 ms. Returns the number of turns of each process in the
+/// eight seconds from the start of the hang, and the longest time without a turn of one process.
 fn beside_a_farther_node(seed: u64, nodes: usize, node: usize, farther: Duration) -> (Vec<usize>, Duration) {
     let hung_at = SECOND;
     let schedule = Schedule::without_faults(seed, nodes, 4)
@@ -64,7 +64,7 @@ fn idle_after(seed: u64, waiters: usize, fault: Fault) -> Duration {
 }
 
 #[test]
-fn s78_a_free_resource_is_taken_within_two_seconds_of_the_loss_of_its_queue_node() {
+fn s78_a_waiter_locks_within_two_seconds_although_the_queue_node_failed() {
     for (seed, waiters) in [3, 5, 20].into_iter().flat_map(|waiters| (0..4).map(move |seed| (seed, waiters)))
     {
         for node in 0..5 {
@@ -76,7 +76,8 @@ fn s78_a_free_resource_is_taken_within_two_seconds_of_the_loss_of_its_queue_node
     }
 }
 
-/// Runs a reader that waits behind a writer, which waits for a read of 100 seconds. Returns the number of messages.
+/// Runs a read of 100 seconds, a writer that waits for its end, and a reader that waits behind the writer. Returns
+/// the number of messages.
 fn messages_of_a_reader_behind_a_writer() -> u64 {
     let report = run(steady(5, 3), |process| async move {
         let lock = quorum(&process).rw_lock("r");
@@ -97,14 +98,14 @@ fn messages_of_a_reader_behind_a_writer() -> u64 {
 }
 
 #[test]
-fn s79_a_reader_behind_a_writer_that_waits_for_readers_asks_rarely() {
+fn s79_a_reader_behind_a_waiting_writer_sends_few_messages() {
     let messages = messages_of_a_reader_behind_a_writer();
     eprintln!("a reader behind a writer that waits for a read of 100 s: {messages} messages");
     assert!(messages < 1_000, "{messages}");
 }
 
 #[test]
-fn s80_a_call_that_stood_still_in_its_first_attempt_makes_one_more() {
+fn s80_a_call_that_was_paused_in_its_first_attempt_makes_another_attempt() {
     for (step, call) in (0..24).flat_map(|step| (0..3).map(move |call| (step, call))) {
         // The pause outlasts the quorum timeout and the ttl.
         let pause = Fault::Pause { process: 0, lasts: 3 * TTL };
@@ -122,8 +123,8 @@ fn s80_a_call_that_stood_still_in_its_first_attempt_makes_one_more() {
     }
 }
 
-/// Runs a read of a minute, a writer that gives up after 20 ms, and a newcomer that reads 40 seconds later. Returns the wait
-/// of the newcomer.
+/// Runs a read of a minute, a writer that gives up after 20 ms, and a newcomer that reads 40 seconds later. Returns
+/// the wait of the newcomer.
 fn read_after_a_writer_that_gave_up() -> Duration {
     let report = run(steady(5, 3), |process| async move {
         let lock = quorum(&process).rw_lock("r");
@@ -148,7 +149,7 @@ fn read_after_a_writer_that_gave_up() -> Duration {
 }
 
 #[test]
-fn s81_the_mark_of_a_writer_that_gave_up_ends_though_readers_go_on() {
+fn s81_the_mark_of_a_writer_that_gave_up_ends_during_a_long_read() {
     let wait = read_after_a_writer_that_gave_up();
     assert!(wait <= millis(2), "{wait:?}");
 }

@@ -89,7 +89,7 @@ fn a_run_ends_despite_a_message_that_is_delayed_forever() {
     }
 }
 
-/// Returns the duration of one attempt of process 0, which begins at one second.
+/// Returns the time from one second, at which process 0 connects and calls `lock`, until the grant.
 fn attempt_under(schedule: Schedule) -> Duration {
     let report = Simulation::new(schedule).run(|process| async move {
         process.sleep(SECOND).await;
@@ -117,7 +117,8 @@ fn a_hanging_node_does_not_execute_its_slow_backlog() {
         .with(Duration::ZERO, Fault::Slow { node: 0, lasts: 2 * SECOND, by: millis(300) })
         .with(SECOND + millis(200), Fault::Hang { node: 0, lasts: millis(500) });
     let took = attempt_under(schedule);
-    assert!(took >= millis(1000), "the attempt took only {took:?}, and not 300 ms after the hang of 700 ms");
+    // The hang ends after 700 ms, and then the slow node needs 300 ms.
+    assert!(took >= millis(1000), "{took:?}");
 }
 
 #[test]
@@ -128,10 +129,8 @@ fn a_node_executes_its_backlog_when_a_slow_fault_ends() {
     };
     let (short, long) = (SECOND + millis(100), 10 * SECOND);
     let took = attempt_under(slow(short));
-    assert!(
-        (millis(100)..millis(150)).contains(&took),
-        "the attempt took {took:?}, and not the first 100 ms, in which the node is slow"
-    );
+    // The node is slow for the first 100 ms of the call.
+    assert!((millis(100)..millis(150)).contains(&took), "{took:?}");
     assert!(attempt_under(slow(long)) >= millis(300));
 }
 
@@ -160,11 +159,8 @@ fn a_clock_stops_for_a_freeze_and_not_for_a_pause() {
         let began = process.clock().now().since_origin();
         process.sleep(SECOND + millis(1)).await;
         let counted = process.clock().now().since_origin() - began;
-        assert_eq!(
-            counted,
-            10 * SECOND + SECOND / 2,
-            "the clock counted the second of the freeze, or not the pause"
-        );
+        // The task runs again after 11.5 s, of which the clock has not counted the second of the freeze.
+        assert_eq!(counted, 10 * SECOND + SECOND / 2);
     });
     assert_eq!(report.end, End::Done);
 }

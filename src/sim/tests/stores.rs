@@ -1,4 +1,5 @@
-//! Stores: the time at which an access arrives, and its independence of clients.
+//! Tests of stores: an access arrives despite faults of its process, at a time that follows from the seed,
+//! and changes no random number of a client.
 
 use std::sync::{Arc, Mutex};
 
@@ -37,14 +38,14 @@ fn the_duration_of_an_access_follows_from_the_seed() {
 }
 
 #[test]
-fn an_access_to_a_store_does_not_change_the_run_of_a_client() {
-    let run = |accesses: bool| {
+fn an_access_to_a_store_does_not_change_the_lease_ids_of_a_client() {
+    let lease_ids_of_run = |has_access: bool| {
         let lease_ids = Arc::new(Mutex::new(Vec::new()));
         let recorded = Arc::clone(&lease_ids);
         let report = Simulation::new(Schedule::without_faults(1, 1, 1)).run(move |process| {
             let recorded = Arc::clone(&recorded);
             async move {
-                if accesses {
+                if has_access {
                     write(process.clone()).await;
                 }
                 let guard = process.quorum().unwrap().red_lock("r").lock().await.unwrap();
@@ -54,5 +55,6 @@ fn an_access_to_a_store_does_not_change_the_run_of_a_client() {
         assert_eq!(report.end, End::Done);
         mutex::lock(&lease_ids).clone()
     };
-    assert_eq!(run(true), run(false));
+    let (with_access, without_access) = (lease_ids_of_run(true), lease_ids_of_run(false));
+    assert_eq!(with_access, without_access);
 }

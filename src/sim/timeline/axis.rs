@@ -24,7 +24,7 @@ impl Axis {
         self.left + self.width
     }
 
-    /// Returns round points of time, some hundred pixels apart, with their text.
+    /// Returns the positions of round points of time, at least a hundred pixels apart, with their text.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         let coarsest = self.end / (self.width / 100.0).max(1.0);
         let magnitude = 10_f64.powf(coarsest.log10().floor());

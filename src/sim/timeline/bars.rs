@@ -73,7 +73,8 @@ impl BarRow {
         }
     }
 
-    /// Fills at least one cell. An attempt does not cover a lease.
+    /// Fills the cells of a period, at least one cell. The character of an attempt does not replace the
+    /// character of a lease.
     fn fill(&mut self, from: Duration, until: Duration, with: char) {
         let first = self.column(from);
         let last = self.column(until.saturating_sub(Duration::from_nanos(1))).max(first);

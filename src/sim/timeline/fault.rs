@@ -14,7 +14,8 @@ pub(super) struct TimelineFault {
 }
 
 impl TimelineFault {
-    /// Returns the text of the fault, with its end if it lasts and has one.
+    /// Returns the text of the fault, with its end. An instantaneous fault has only the text, and a fault
+    /// without an end has "from now on".
     pub(super) fn sentence(&self) -> String {
         let Self { from, until, text, .. } = self;
         match *until {

@@ -1,4 +1,4 @@
-//! The lanes of a timeline. A lane has the rows of one process, node or path, or of the violations.
+//! The lanes of a picture. A lane has the rows of one process, node or path, or of the violations.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const COLOURS: [&str; 6] = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9
 const FAULT: &str = "#6B7280";
 pub(super) const BROKEN: &str = "#C00020";
 
-/// A name with its rows.
+/// A name with its rows of bars.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) name: String,

@@ -19,9 +19,10 @@ use super::history::{Event, History, HistoryIndex, Violation, Violations};
 
 /// A [`History`] with its faults and violations, as text or as a picture.
 ///
-/// The text has one line for each relevant event, in the order of time. Below these lines, the text
-/// has a row of bars for each resource and process. [`to_svg`](Self::to_svg) draws the same
-/// content. Both leave out correct checks of validity.
+/// The text has one line for each event, fault and violation, in the order of time. Checks of validity,
+/// starts of verifications and malformed entries have no line. Below the lines, the text has a row of
+/// characters for each resource and process, for each lane of faults, and for violations.
+/// [`to_svg`](Self::to_svg) draws the attempts, leases, faults and violations.
 ///
 /// ```
 /// use std::time::Duration;
@@ -51,7 +52,7 @@ impl<'h> Timeline<'h> {
     #[must_use]
     pub fn new(history: &'h History) -> Self {
         let entries = history.entries();
-        // The entry of a residual key names a process that may not have acted any more.
+        // The process of a residual key may have no other entry.
         let acting = entries.iter().filter(|entry| !matches!(entry.event, Event::Residue { .. }));
         Self {
             index: HistoryIndex::of(history),
@@ -62,7 +63,7 @@ impl<'h> Timeline<'h> {
         }
     }
 
-    /// Adds a fault, in the lane of the thing with the fault, such as `node 2`.
+    /// Adds a fault, in the lane of its node, process or path, such as `node 2`.
     ///
     /// Lanes have the order of their first faults. A fault may last longer than the history, up to
     /// [`Duration::MAX`] for a fault without an end.
@@ -88,11 +89,12 @@ impl<'h> Timeline<'h> {
         self
     }
 
-    /// Draws a picture: a lane for each process and for each thing with faults, over an axis of
-    /// time.
+    /// Returns a picture in SVG: lanes over an axis of time, for violations, for each process, and for each
+    /// node, process or path with faults.
     ///
     /// A bar is light during an attempt and solid while the lease is held. The bar of a lock of
-    /// several resources has a stripe for each resource. Hovering over a bar shows its full text.
+    /// several resources has a stripe for each resource. A viewer shows the full text of a bar under the
+    /// pointer.
     #[must_use]
     pub fn to_svg(&self) -> String {
         svg::draw(self)

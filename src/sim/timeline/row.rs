@@ -1,4 +1,4 @@
-//! Rows of bars and labels that do not overlap.
+//! Rows of bars and labels in a picture. Neither bars nor labels of a row overlap.
 
 /// The width of a character of a label, in pixels.
 pub(super) const CHARACTER: f64 = 6.4;

@@ -30,7 +30,8 @@ const SENTENCES: usize = 20;
 const INK: &str = "#1F2933";
 const FAINT: &str = "#D5DAE1";
 
-/// Draws the lanes below each other, wide enough to write out the tokens of most leases.
+/// Returns the picture: the legend, the lanes below each other, the scale, and the violations. The width
+/// grows with the number of leases, so that most tokens fit.
 pub(super) fn draw(timeline: &Timeline<'_>) -> String {
     let leases = timeline.index.iter().filter(|record| record.granted.is_some()).count();
     let faults = timeline.faults.iter().map(|fault| fault.lane.as_str());

@@ -93,8 +93,8 @@ fn a_fault_without_end_reaches_to_the_end_of_the_history() {
     assert!(timeline.to_svg().contains("crashed"));
 }
 
-/// Returns all texts of a picture with their positions, and checks that its elements are properly
-/// nested.
+/// Returns the position and the text of each text element of a picture. Panics if the elements are not
+/// properly nested.
 fn texts_of(picture: &str) -> Vec<(f64, String, String)> {
     let (mut open, mut at, mut texts) = (Vec::new(), None, Vec::new());
     for event in ::svg::read(picture).unwrap() {
@@ -138,7 +138,7 @@ fn the_picture_is_well_formed_and_has_all_lanes_and_tokens() {
 }
 
 #[test]
-fn labels_do_not_overlap_and_none_of_a_lease_is_left_out() {
+fn labels_do_not_overlap_and_each_lease_has_a_label() {
     for (leases, held) in [(20, 40), (60, 40), (60, 3)] {
         let history = history(leases, held);
         let mut lines: BTreeMap<String, Vec<(f64, usize)>> = BTreeMap::new();

@@ -40,7 +40,7 @@ impl Transport for SimTransport {
     }
 }
 
-/// A future of the node's first message.
+/// The opening of a connection: a future of the node's first message.
 struct Dial {
     connection: Option<SimConnection>,
 }
@@ -50,7 +50,7 @@ struct Dial {
 struct SimConnection {
     world: World,
     number: usize,
-    /// Whether the client requested a load of the script that this connection has not reported yet.
+    /// Whether the client has requested to load the script, and the connection has not reported the load yet.
     has_load_to_report: bool,
 }
 
@@ -115,7 +115,7 @@ impl Connection for SimConnection {
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<ConnectionEvent> {
-        // Simulated nodes do not lose the script.
+        // Simulated nodes need no script, so each load succeeds at once.
         if std::mem::take(&mut self.has_load_to_report) {
             return Poll::Ready(ConnectionEvent::Loaded);
         }

@@ -28,10 +28,10 @@ pub(crate) enum WorldEvent {
     End(usize),
     /// A snapshot of a node's state. The crash with this index restores the snapshot later.
     Snapshot(usize),
-    /// The expected end of a lease's validity by the clock of its process. A renewal may have moved
-    /// the end.
+    /// The expected end of the validity of the lease with this attempt number, by the clock of its process.
+    /// A renewal may have moved the end.
     Validity(u64),
-    /// The check for residue after all programs have ended.
+    /// The check for messages in flight and for residue, after all programs have ended.
     Settle,
 }
 

@@ -91,11 +91,12 @@ impl WorldState {
             Fault::Slow { node, by, .. } => {
                 let unprocessed = self.withdraw(node);
                 self.with_server(node, |server| server.speed_up(micros(by)));
-                // Only messages that are executed during the fault take longer.
+                // The messages that are not executed yet arrive again, and take no additional time by this
+                // fault.
                 unprocessed.into_iter().for_each(|delivery| self.arrive_at_node(delivery, now));
             }
-            // No work is left for partitions, whose ends the network has stored, or for distant
-            // nodes, which the network looks up in the schedule.
+            // The network has stored the end of a partition, and finds the faults of distant nodes in the
+            // schedule. The other faults are instantaneous.
             _ => {}
         }
     }

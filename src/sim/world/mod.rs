@@ -6,9 +6,14 @@
 //!  tasks of process 2 ─┘                  events    └─ node 2
 //! ```
 //!
-//! Everything that takes time is an event in one queue. The events are in the order of their times,
-//! and events of the same time are in the order of their creation. Between two events, tasks run
-//! until all tasks are pending. One millisecond of tokio is one microsecond of simulated time.
+//! Each thing that takes time is an event in one queue. The events are in the order of their times,
+//! and events of the same time are in the order of their creation. All events that are due at one time run
+//! together. Then tasks run until all tasks are pending, before time passes. One millisecond of tokio
+//! is one microsecond of simulated time.
+//!
+//! The mutex of the world must not be held while the waker of a task is woken or dropped, or while a task
+//! is dropped, because wakers and destructors may run any code. The waker of [`World::pass`] is an
+//! exception.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -69,6 +74,7 @@ pub(crate) struct World(Arc<Mutex<WorldState>>);
 #[derive(Debug)]
 pub(crate) struct WorldState {
     schedule: Arc<Schedule>,
+    /// The start of the run, in the time of tokio.
     origin: tokio::time::Instant,
     /// The events by time in microseconds, and by number among events of the same time.
     queue: BTreeMap<(u64, u64), WorldEvent>,
@@ -89,7 +95,7 @@ pub(crate) struct WorldState {
     budget: u64,
     /// The part of the budget that events and task polls have used.
     spent: u64,
-    /// The lease ids of attempts that sent a lock without a queue entry to any node.
+    /// The lease ids of the attempts of which a node has executed a lock.
     rounds: BTreeSet<LeaseId>,
     messages: u64,
     /// The first node whose stored data was found to contradict itself.
@@ -137,7 +143,8 @@ impl World {
         mutex::lock(&self.0)
     }
 
-    /// Ends the run, if it has not ended, and returns its report.
+    /// Returns the report of the run. If the run has not ended, the horizon was reached: records each
+    /// process whose program has not ended as stalled, and ends the run.
     pub(crate) fn into_report(self) -> Report {
         let mut state = self.lock();
         if state.end.is_none() {
@@ -239,14 +246,14 @@ impl WorldState {
         self.history.note(Duration::from_micros(at), process, event);
     }
 
-    /// Returns the number of the next client in this process.
+    /// Returns the number of the next client in this process, from 1.
     pub(crate) fn next_client(&mut self, process: usize) -> u64 {
         let next = self.clients.entry(process).or_default();
         *next += 1;
         *next
     }
 
-    /// Counts one event or poll. A run that exceeds its budget is a busy loop.
+    /// Counts one event or task poll. Ends the run beyond its budget.
     pub(crate) fn spend(&mut self) {
         self.spent += 1;
         if self.spent > self.budget {
@@ -264,7 +271,8 @@ impl WorldState {
         }
     }
 
-    /// Runs every event that is due.
+    /// Runs every event that is due, until the run ends. Returns the wakers and tasks to handle after the
+    /// release of the mutex.
     fn run_due(&mut self) -> Teardown {
         let now = self.now();
         let mut after = Teardown::default();

@@ -34,7 +34,8 @@ use crate::{
     values::{NodeError, Resource},
 };
 
-/// One connection, from its first packet on. The number of a connection never changes.
+/// One connection, from its first packet on. Its number is its index in `WorldState::connections`, where
+/// closed connections stay.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(super) process: usize,
@@ -47,12 +48,12 @@ pub(crate) struct Connection {
     pub(super) waker: Option<Waker>,
     pub(super) is_closed_by_client: bool,
     subscriptions: BTreeSet<Resource>,
-    /// The time of arrival of the last message of each direction. The next message arrives no
-    /// earlier.
+    /// The time of arrival of the last message of each direction, requests first. The next message of the
+    /// direction arrives no earlier, unless its verdict is `Overtaken`.
     last_arrival: [u64; 2],
 }
 
-/// The faults of messages and paths.
+/// The state of the network: faults of messages and paths, subscriptions, and counts of messages.
 #[derive(Debug)]
 pub(crate) struct Network {
     verdicts: BTreeMap<(usize, usize, Direction, u32), Verdict>,
@@ -61,7 +62,8 @@ pub(crate) struct Network {
     /// The end of the partition of each process, node and direction.
     pub(super) cut_until: BTreeMap<(usize, usize, Direction), u64>,
     subscribers: Subscribers,
-    /// The number of messages and accesses in flight.
+    /// The number of messages and accesses in flight, including messages that wait for their execution at a
+    /// slow or busy node. Messages in the backlog of a hanging node do not count.
     pub(super) in_flight: u64,
 }
 
@@ -98,7 +100,8 @@ impl Network {
 }
 
 impl WorldState {
-    /// Opens a connection: sends the first packet of a process to a node.
+    /// Opens a connection of a process to a node, and sends its first packet. Returns the number of the
+    /// connection.
     pub(super) fn open(&mut self, process: usize, node: usize, parameters: &QuorumParameters) -> usize {
         let connection = self.connections.len();
         self.connections.push(Connection {
@@ -116,8 +119,8 @@ impl WorldState {
         connection
     }
 
-    /// Closes a connection from the side of the process. Returns the task that waited for a
-    /// message. Messages sent before still arrive.
+    /// Closes a connection from the side of the process. Returns the waker of the task that waited for a
+    /// message, for the caller to drop outside of the mutex. Messages sent earlier still arrive.
     pub(super) fn close(&mut self, connection: usize) -> Option<Waker> {
         let connection = self.connections.get_mut(connection)?;
         connection.is_closed_by_client = true;
@@ -167,9 +170,9 @@ impl WorldState {
         self.deliver(at, Delivery { connection: number, payload });
     }
 
-    /// Puts the arrival of a message into the queue of events.
+    /// Adds the arrival of a message to the queue of events.
     fn deliver(&mut self, at: u64, delivery: Delivery) {
-        // A message that never arrives is not in flight.
+        // The largest time means never. A message that never arrives is not in flight.
         if at == u64::MAX {
             return;
         }
@@ -180,15 +183,15 @@ impl WorldState {
     /// Breaks a connection: at once for the node, and for the process when the close arrives there.
     fn reset(&mut self, number: usize, at: u64) {
         if let Some(connection) = self.connections.get_mut(number) {
-            // The largest number is the number of no incarnation, so the node ignores all later
-            // messages of the connection.
+            // No incarnation has the largest number, so the node ignores all later messages of the
+            // connection.
             connection.incarnation = Some(u64::MAX);
             connection.subscriptions.clear();
         }
         self.deliver(at, Delivery { connection: number, payload: Payload::Inbound(Inbound::Closed) });
     }
 
-    /// Breaks every connection of a node.
+    /// Breaks every open connection of a node: the close is a message to the process.
     pub(super) fn break_connections(&mut self, node: usize) {
         let of_node = self.connections.iter().enumerate().filter(|(_, connection)| {
             connection.node == node && connection.incarnation.is_some() && !connection.is_closed_by_client
@@ -217,7 +220,7 @@ impl WorldState {
         }
     }
 
-    /// Refuses, stores or executes a message, depending on the state of its node.
+    /// Refuses, stores, schedules or executes a message, depending on the state of its node.
     pub(super) fn arrive_at_node(&mut self, delivery: Delivery, now: u64) {
         let Some(connection) = self.connections.get(delivery.connection) else { return };
         let Some(server) = self.servers.get_mut(connection.node) else { return };
@@ -263,8 +266,9 @@ impl WorldState {
         deliveries
     }
 
-    /// Executes a message at its node. The node is neither down nor hung, because a crash and a
-    /// hang withdraw all messages that are not executed yet.
+    /// Executes a message at its node, and sends the reply. A message of a connection to an earlier
+    /// incarnation is dropped. The node is neither down nor hung, because a crash and a hang withdraw all
+    /// messages that are not executed yet.
     pub(super) fn execute(&mut self, delivery: Delivery) {
         self.network.in_flight -= 1;
         let now = self.now();
@@ -277,7 +281,7 @@ impl WorldState {
             connection.incarnation.get_or_insert(server.incarnation);
             return self.send(number, Payload::Inbound(Inbound::Welcome));
         }
-        // A connection to an earlier incarnation of the server is dead.
+        // The connection leads to an earlier incarnation of the server, or was reset.
         if connection.incarnation != Some(server.incarnation) {
             return;
         }
@@ -320,7 +324,7 @@ impl WorldState {
         self.send(number, Payload::Inbound(reply));
     }
 
-    /// Sends a release notice to all subscribers at the node of a connection.
+    /// Sends a release notice to all subscribers at the node of the connection `from`.
     fn publish(&mut self, resource: &Resource, from: usize) {
         let channel = names::shared_key_alias(resource);
         let Some(node) = self.connections.get(from).map(|connection| connection.node) else { return };
@@ -332,6 +336,7 @@ impl WorldState {
         }
     }
 
+    /// Returns the latency of a message without faults, in microseconds.
     fn latency(&self, process: usize, node: usize, direction: Direction, index: u32) -> u64 {
         let latency = self.schedule.latency;
         let (shortest, longest) = (micros(latency.shortest), micros(latency.longest));

@@ -47,9 +47,9 @@ pub(crate) struct ProcessState {
     pauses: Vec<(u64, u64)>,
     /// The beginning of the present or last pause.
     paused_at: u64,
-    /// The tasks that were polled during a pause.
+    /// The wakers of the tasks that were polled during the present pause.
     parked: Vec<Waker>,
-    /// The sleeps whose end is unknown, because the clock is frozen.
+    /// The wakers of the sleeps whose end is unknown, because the clock is frozen.
     pub(super) frozen_sleeps: Vec<Waker>,
     /// The tasks that may not have finished.
     tasks: Vec<AbortHandle>,
@@ -166,7 +166,7 @@ pub(crate) struct ProcessSpawner {
 }
 
 impl ProcessSpawner {
-    /// Starts the program of a process. The run ends after all programs have ended.
+    /// Starts the program of the process as a task, and records the end of the program.
     pub(crate) fn start_program(&self, program: BoxFuture<'static, ()>) {
         let (world, process) = (self.world.clone(), self.process);
         let task = async move {
@@ -212,8 +212,7 @@ impl ProcessTask {
         !has_ended && !process.is_killed && process.paused == 0
     }
 
-    /// Drops the future of the task, whether the task has ended or was killed. A panic in a
-    /// destructor also ends the run.
+    /// Drops the future of the task, unless it was dropped before. A panic in a destructor ends the run.
     fn discard(&mut self) {
         let Some(task) = self.task.take() else { return };
         if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(task))) {

@@ -1,4 +1,4 @@
-//! The record of attempts and leases, in global time.
+//! The record of attempts and leases in the history, and the check for residual keys at the end of the run.
 //!
 //! ```text
 //!  attempt began ─> lost
@@ -40,7 +40,7 @@ pub(crate) struct Leases {
     active: BTreeMap<u64, (usize, Arc<dyn ObservedLease>)>,
     /// The time at which each attempt failed or its lease ended.
     over_at: BTreeMap<u64, u64>,
-    /// The number of checks for messages in flight since all programs ended.
+    /// The number of times that [`settle`](WorldState::settle) was called.
     settle_checks: u32,
 }
 
@@ -72,7 +72,7 @@ impl Observer for Recorder {
         state.note(self.process, history::Event::Granted { attempt, token: lease.token() });
         state.leases.active.insert(lease.attempt(), (self.process, Arc::clone(lease)));
         state.check_lease(lease.attempt());
-        // A grant states that the lease is valid now.
+        // From its grant on, the lease is valid for the holder.
         state.note(self.process, history::Event::Checked { attempt, is_valid: true });
     }
 
@@ -120,9 +120,9 @@ impl WorldState {
         }
     }
 
-    /// Records the announcement of a loss to the holder. If the process was paused at the end of
-    /// the lease, no announcement could be made earlier than the instant at which the process
-    /// resumes. An announcement at that instant is in time, and is not recorded.
+    /// Records the announcement of a loss to the holder. A process that was paused at the end of the lease
+    /// cannot announce the loss before the process resumes. An announcement at the instant at which the
+    /// process resumes is in time, and is not recorded.
     pub(crate) fn announce(&mut self, process: usize, attempt: AttemptId) {
         let ended_at = self.leases.over_at.get(&attempt.as_u64()).copied();
         let resumed_at = ended_at.and_then(|ended_at| self.resumed_after(process, ended_at));
@@ -139,8 +139,8 @@ impl WorldState {
         self.at(now.max(faults_end).saturating_add(SETTLE_INTERVAL), WorldEvent::Settle);
     }
 
-    /// Records keys that outlived their attempts, and ends the run. If messages are still in
-    /// flight, schedules another check instead, up to [`MAX_SETTLE_CHECKS`].
+    /// Ends the run, after recording keys that outlived their attempts. If messages are in flight,
+    /// schedules another call instead, up to [`MAX_SETTLE_CHECKS`] calls.
     pub(super) fn settle(&mut self) {
         self.leases.settle_checks += 1;
         if self.network.in_flight > 0 && self.leases.settle_checks < MAX_SETTLE_CHECKS {
@@ -154,11 +154,11 @@ impl WorldState {
         self.finish(End::Done);
     }
 
-    /// Returns the attempt, process and node of each key that the client should have deleted: the
-    /// key expires later than [`SETTLE_INTERVAL`] after the end of its attempt and of the last
-    /// fault between process and node. An expired key counts, too. A node keeps such a key until
-    /// the next lock of the resource, so residue is found even if the run lasts longer than the
-    /// ttl.
+    /// Returns the attempt, process and node of each key that the client should have deleted. The time to
+    /// delete a key ends [`SETTLE_INTERVAL`] after the end of its attempt and of the last fault between
+    /// process and node. A key that expires later is residue. A key that has expired meanwhile counts,
+    /// too: the node keeps its data until the next lock of the resource, so residue is found even if the
+    /// run lasts longer than the ttl.
     fn residue(&self) -> Vec<(u64, usize, usize)> {
         let mut residue = Vec::new();
         for (node, server) in self.servers.iter().enumerate() {
@@ -179,13 +179,14 @@ impl WorldState {
         residue
     }
 
-    /// Whether a key may outlive its attempt, by up to one ttl. There are four reasons:
+    /// Whether a key of the process on the node may outlive its attempt, by up to one ttl. There are four
+    /// reasons:
     ///
     /// * **The process was killed:** no unlock is sent.
     /// * **The schedule repeats requests:** the duplicate may arrive after the unlock.
     /// * **The node forgets tombstones:** a late request is not refused.
-    /// * **A message is delayed by the longest ttl or more:** the client no longer sends the
-    ///   unlock.
+    /// * **Faults may delay a request by the longest ttl or more:** the client stops sending the unlock
+    ///   earlier.
     fn may_outlive(&self, process: usize, node: usize) -> bool {
         let delivered_for = self.connections.iter().map(|connection| connection.parameters.max_ttl).min();
         self.is_killed(process)
@@ -196,8 +197,8 @@ impl WorldState {
     }
 }
 
-/// The time for keys to be removed, in microseconds: a silent connection is redialled, and pending
-/// unlocks are sent again.
+/// The time in which clients delete leftover keys, in microseconds. In this time, a client replaces a silent
+/// connection and sends pending unlocks again.
 const SETTLE_INTERVAL: u64 = 10_000_000;
 
 /// The number of checks after which the run ends even if messages are in flight.

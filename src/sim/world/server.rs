@@ -30,8 +30,9 @@ use crate::{
     values::Resource,
 };
 
-/// The largest initial difference of two node clocks, in milliseconds. The difference is longer
-/// than a second, so that the first votes of two nodes often differ and a write-back is needed.
+/// The bound of the initial difference of two node clocks, in milliseconds. The first vote of a node begins
+/// at its clock in whole seconds. The bound is longer than a second, so that the first votes of two nodes
+/// often differ and a write-back is needed.
 const SPREAD: u64 = 1_500;
 
 /// One simulated server, with the faults that affect it now.
@@ -45,17 +46,17 @@ pub(crate) struct Server {
     down: u32,
     /// The number of present hangs.
     hung: u32,
-    /// The additional time per call of each present fault; the times add up.
+    /// The additional time per call of each present slow fault. The times add up.
     slowness: Vec<u64>,
-    /// The time at which the server, being slow, will have executed all messages so far.
+    /// The time at which the server, if it is slow, will have executed all messages that have arrived.
     busy_until: u64,
     /// The messages that arrived during a hang.
     pub(super) backlog: VecDeque<Delivery>,
     /// The states to restore, by the index of the crash that restores them.
     snapshots: Vec<(usize, NodeState)>,
     number: usize,
-    /// Whether the server never belonged to a quorum. The first client that registers acts as the
-    /// administrator.
+    /// Whether the server never belonged to a quorum. Before its first registration, the server executes
+    /// `init`, as if an administrator had sent it.
     is_new: bool,
 }
 
@@ -105,8 +106,7 @@ impl Server {
         }
     }
 
-    /// Executes a call. Returns the answers, and the resources whose listeners receive a release
-    /// notice.
+    /// Executes a call. Returns the answers, and the topics whose subscribers receive a notice.
     pub(super) fn apply(
         &mut self,
         parameters: &QuorumParameters,
@@ -130,8 +130,8 @@ impl Server {
         (answers, released)
     }
 
-    /// Ends this incarnation of the server. `memory` selects the data of the next incarnation.
-    /// Returns the backlog, whose messages are lost.
+    /// Ends this incarnation of the server, with the data that `memory` selects for the next incarnation.
+    /// `fault` is the index of the crash. Returns the backlog, which the caller must refuse.
     pub(super) fn go_down(&mut self, memory: Memory, fault: usize) -> VecDeque<Delivery> {
         self.down += 1;
         self.incarnation += 1;
@@ -163,8 +163,7 @@ impl Server {
         self.state.flush();
     }
 
-    /// Begins a hang. `unprocessed` are the messages that the node, being slow, has not executed
-    /// yet.
+    /// Begins a hang. `unprocessed` are the messages that have arrived earlier and are not executed yet.
     pub(super) fn hang(&mut self, unprocessed: impl IntoIterator<Item = Delivery>) {
         self.hung += 1;
         self.busy_until = 0;

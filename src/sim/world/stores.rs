@@ -32,8 +32,7 @@ pub(crate) struct Stores {
     pending: BTreeMap<(usize, u64), PendingAccess>,
 }
 
-/// An operation on a register. An operation without a token is unfenced, like an access of careless
-/// code.
+/// An operation on a register. The register does not check an operation without a token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     Read(Option<FencingToken>),
@@ -50,7 +49,7 @@ pub(crate) struct RegisterAccess {
     operation: Operation,
 }
 
-/// An access whose reply a task waits for.
+/// An access that a task waits for, from its request until the task drops the access.
 #[derive(Debug, Default)]
 struct PendingAccess {
     waker: Option<Waker>,
@@ -89,7 +88,8 @@ impl Operation {
 }
 
 impl WorldState {
-    /// Sends an access, which arrives even if the process stops meanwhile.
+    /// Sends an access. The access arrives even if the process stops meanwhile. Returns the number of the
+    /// access in its process.
     fn send_access(&mut self, process: usize, name: Resource, operation: Operation) -> u64 {
         let sent = self.stores.sent.entry(process).or_default();
         let number = *sent;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::values::Resource;
 
-/// The connections that have subscribed to a topic of a node. Some connections may be closed.
+/// The connections that have subscribed, by node and topic. A connection stays here after its close.
 #[derive(Debug, Default)]
 pub(super) struct Subscribers(BTreeMap<(usize, Resource), BTreeSet<usize>>);
 

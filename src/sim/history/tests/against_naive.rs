@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Violations: the resource, the violating attempt, and the kind of violation.
+/// Violations, each as the resource, the later attempt, and the kind of violation.
 type Findings = BTreeSet<(Resource, AttemptId, &'static str)>;
 
 /// A lease of a random history.
@@ -18,9 +18,10 @@ struct Lease {
     token: u64,
     /// The number of the entry that begins the attempt.
     began: usize,
-    /// The number of the entry that grants the lease, and its time in milliseconds.
+    /// The number and the time in milliseconds of the entry that grants the lease. Both are the largest
+    /// number without a grant.
     granted: (usize, u64),
-    /// The end of the lease in milliseconds.
+    /// The end of the lease in milliseconds; the largest number without an end.
     ended: u64,
 }
 
@@ -30,9 +31,10 @@ fn moves() -> impl Strategy<Value = Vec<(u64, u64, u64)>> {
     prop::collection::vec((0_u64..8, 0_u64..3, 1_u64..12), 0..40)
 }
 
-/// Returns the history of these moves and its leases. The first move of an attempt begins it, the
-/// second grants it, and the third ends it. `resources` has two bit sets for each attempt: its
-/// resources, and the resources that it only reads.
+/// Returns the history of these moves and its leases. The first move of an attempt begins the attempt,
+/// the second move grants it, and the third move ends the lease. Each further move adds an entry that
+/// concerns no lease. `resources` has two bit sets for each attempt: its resources, and the resources
+/// that the attempt only reads.
 fn history_of(moves: &[(u64, u64, u64)], resources: &[(u8, u8)]) -> (History, Vec<Lease>) {
     let mut builder = HistoryBuilder::new();
     let mut leases: Vec<Lease> = Vec::new();

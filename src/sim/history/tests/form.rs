@@ -1,4 +1,5 @@
-//! Malformed histories: entries that cannot follow the entries before them.
+//! Tests of malformed entries, which are impossible after the entries before them, and of the text of
+//! violations.
 
 use super::*;
 
@@ -9,7 +10,7 @@ fn an_entry_of_an_attempt_that_never_began_is_malformed() {
 }
 
 #[test]
-fn an_attempt_begins_once_and_is_granted_or_lost_once() {
+fn a_second_start_or_a_second_outcome_of_an_attempt_is_malformed() {
     let lost = || Event::Lost { attempt: AttemptId::new(1) };
     assert_eq!(
         HistoryBuilder::new().began(1, 1, "a").began(1, 1, "a").malformed_reason(),
@@ -31,7 +32,7 @@ fn an_attempt_begins_once_and_is_granted_or_lost_once() {
 }
 
 #[test]
-fn a_lease_ends_once_and_after_its_grant() {
+fn a_second_end_and_lease_events_before_the_grant_are_malformed() {
     assert_eq!(
         HistoryBuilder::new().lease(1, "a", 5).expired(1).unlocked(1).malformed_reason(),
         "the lease has ended before"

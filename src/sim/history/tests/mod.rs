@@ -1,5 +1,5 @@
-//! The checks of histories. For each promise, there is a history that keeps the promise and a small
-//! history that breaks it.
+//! Tests of the checks of histories. For each promise, a small history breaks the promise. For most
+//! promises, a similar history keeps the promise.
 
 mod against_naive;
 mod form;
@@ -77,9 +77,8 @@ impl HistoryBuilder {
         assert_eq!(self.history.check(&Promises::ALL), Ok(()));
     }
 
-    /// Checks that the only violation breaks this promise, and that the history keeps all other
-    /// promises. Returns the violation.
-    fn breaks(&self, promise: Promise) -> Violation {
+    /// Asserts that the history has one violation, which breaks this promise. Returns the violation.
+    fn assert_breaks_only(&self, promise: Promise) -> Violation {
         let [violation] = <[Violation; 1]>::try_from(self.violations()).unwrap();
         assert_eq!(violation.promise(), Some(promise));
         assert_eq!(self.history.check(&Promises::ALL.without(promise)), Ok(()));
@@ -87,6 +86,7 @@ impl HistoryBuilder {
         violation
     }
 
+    /// Asserts that the only violation is a malformed entry, and returns the reason.
     fn malformed_reason(&self) -> &'static str {
         match self.violations().as_slice() {
             [Violation::Malformed { reason, .. }] => reason,

@@ -1,4 +1,5 @@
-//! The promise about registers: lost updates, and accesses that lose no update.
+//! Tests of the promise about registers: lost updates, accesses under old tokens, and accesses that keep
+//! the promise.
 
 use super::*;
 
@@ -64,7 +65,7 @@ fn a_stale_write_loses_an_update() {
 
 #[test]
 fn a_lost_update_is_described_by_its_read_the_lost_write_and_the_later_write() {
-    let violation = register("r1:33 r2:34 w2:34 w1:33").breaks(Promise::Register);
+    let violation = register("r1:33 r2:34 w2:34 w1:33").assert_breaks_only(Promise::Register);
     assert_eq!(
         violation.to_string(),
         "an update of register \"balance\" was lost: read by process 1 under token 33 at 1.000 ms, \
@@ -74,7 +75,7 @@ fn a_lost_update_is_described_by_its_read_the_lost_write_and_the_later_write() {
 
 #[test]
 fn a_register_that_ignores_reads_is_detected_before_an_update_is_lost() {
-    let violation = register("r1:33 r2:34 w1:33").breaks(Promise::Register);
+    let violation = register("r1:33 r2:34 w1:33").assert_breaks_only(Promise::Register);
     assert_eq!(
         violation.to_string(),
         "register \"balance\" accepted an old token: after process 2 under token 34 at 2.000 ms, a \
@@ -86,7 +87,7 @@ fn a_register_that_ignores_reads_is_detected_before_an_update_is_lost() {
 fn a_read_after_a_write_of_a_later_lease_is_stale() {
     register("r1:33 w2:34 R1:33").assert_kept();
     register("r1:34 r2:33 r3").assert_kept();
-    let violation = register("r1:33 w2:34 r3 r1:33").breaks(Promise::Register);
+    let violation = register("r1:33 w2:34 r3 r1:33").assert_breaks_only(Promise::Register);
     assert_eq!(
         violation.to_string(),
         "register \"balance\" accepted an old token: after process 2 under token 34 at 2.000 ms, a read of \
