@@ -9,7 +9,7 @@ use crate::{
     mutation::{self, Mutation},
 };
 
-/// Ends each lease at the end of its validity, and unlocks the lease at all nodes.
+/// Ends each lease at the end of its validity, and unlocks the lease at all nodes that may have its key.
 ///
 /// This task is separate from the watchdog, so that no renewal can delay the end of a lease. Guards do not depend on
 /// the task, because they read the clock.
