@@ -160,7 +160,7 @@ impl NodeState {
         }
     }
 
-    /// Whether the resource has waiters. The first waiter is woken if the waiter can lock the resource.
+    /// Wakes the first waiter if the waiter can lock the resource. Returns whether the resource has waiters after that.
     pub(super) fn has_waiters(
         &mut self,
         parameters: &QuorumParameters,
