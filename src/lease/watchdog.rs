@@ -118,10 +118,10 @@ fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<RenewalBatch>> {
     let electorate = leases.context.settings.electorate;
     split_into_calls(due)
         .iter()
-        .map(|leases| {
+        .map(|group| {
             let renewals =
-                leases.iter().map(|lease| Renewal::new(Arc::clone(lease), electorate, now)).collect();
-            let shortest = leases.iter().map(|lease| lease.ttl()).min().unwrap_or_default();
+                group.iter().map(|lease| Renewal::new(Arc::clone(lease), electorate, now)).collect();
+            let shortest = group.iter().map(|lease| lease.ttl()).min().unwrap_or_default();
             Arc::new(RenewalBatch { renewals: Mutex::new(renewals), stale_at: now + shortest / 3 })
         })
         .collect()

@@ -23,8 +23,9 @@ pub(crate) const LARGEST_COUNTER: u64 = (1 << 53) - 1;
 /// * The resource was locked less than a million times a second.
 const STEPS_PER_SECOND: u64 = 1_000_000;
 
-/// The number of seconds by which the hint of a lock may move a counter ahead of the node's time. Without the limit, a
-/// faulty client could raise the counter of a resource to the largest counter.
+/// The number of seconds by which the hint of a lock may move a counter ahead of the node's time. The hint is one more
+/// than the largest counter that the client has seen. Without the limit, a faulty client could raise the counter of a
+/// resource to the largest counter.
 const HINT_AHEAD: u64 = 3600;
 
 /// The counters of the resources of one operation, before it is executed.
