@@ -1,8 +1,8 @@
-//! The error of a call that needs a lease which has ended.
+//! The error of a call that needs an ended lease.
 
 use crate::{error::ClosedReason, values::Resource};
 
-/// The error of a call that needs a lease which has ended: the lease was lost, or its guard has unlocked it.
+/// The error of a call that needs an ended lease: the lease was lost, or its guard has unlocked it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the lease on {resource} is lost: {reason}")]
 #[non_exhaustive]

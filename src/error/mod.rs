@@ -32,8 +32,8 @@ pub use crate::values::{
 /// | `Config` | reports the error to an operator or a programmer; a retry does not help |
 /// | `Closed` | ends, or connects a new client, because this client no longer works |
 ///
-/// A lock call that returns an error leaves no lease of this call behind. Nodes that answer delete the keys of the call at once, and
-/// keys on the remaining nodes expire after at most one ttl. The error ends no lease of another call.
+/// A lock call that returns an error leaves no lease of this call behind. Nodes that answer delete the keys of the call
+/// at once, and keys on the remaining nodes expire after at most one ttl. The error ends no lease of another call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -21,8 +21,8 @@ use crate::{
 ///
 /// # Errors
 ///
-/// [`LeaseLost`] if the lease was unlocked or lost before, if its validity is over, or if a quorum of nodes did not have
-/// the lease and no node reports that it had the lease.
+/// [`LeaseLost`] if the lease was unlocked or lost before, if its validity is over, or if a quorum of nodes did not
+/// have the lease and no node reports that it had the lease.
 ///
 /// # Cancel safety
 ///
@@ -43,8 +43,8 @@ pub(crate) async fn unlock(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<
     }
 }
 
-/// Waits for the answers to the unlock. Passes the reports of waiters, and the outstanding replies, to the client's view
-/// of the queue node.
+/// Waits for the answers to the unlock. Passes the reports of waiters, and the outstanding replies, to the client's
+/// view of the queue node.
 async fn confirm_unlock(
     context: &ClientContext,
     lease: &ActiveLease,

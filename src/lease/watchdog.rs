@@ -43,8 +43,8 @@ const RETRY_SHARE: u32 = 12;
 
 /// Renews the leases of one client, each at a third of its ttl, until the future is dropped.
 ///
-/// The watchdog has at most one renewal call in flight at each node, independent of the other nodes, so that a slow node
-/// delays no other node.
+/// The watchdog has at most one renewal call in flight at each node, independent of the other nodes, so that a slow
+/// node delays no other node.
 pub(crate) async fn run(leases: Arc<Leases>) {
     let mut nodes: Vec<NodeRenewals> = leases.context.nodes.iter().map(|_| NodeRenewals::default()).collect();
     let mut force_unlocks = RateLimit::new(leases.context.now(), window(&leases));

@@ -24,8 +24,8 @@ pub(crate) struct Enqueue {
     pub(crate) arrival: u64,
     /// The ttl of the queue entry, which each request renews. `None`: the waiter does not enter the queue.
     pub(crate) entry_ttl: Option<Duration>,
-    /// Whether the node only writes the queue entry, and does not lock. Set for a stale queue node. A grant of this node
-    /// would be in vain, because the node does not have the key of the lease that has a quorum.
+    /// Whether the node only writes the queue entry, and does not lock. Set for a stale queue node. A grant of this
+    /// node would be in vain, because the node does not have the key of the lease that has a quorum.
     pub(crate) enqueue_only: bool,
 }
 

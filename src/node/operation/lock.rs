@@ -18,7 +18,8 @@ pub(crate) struct Lock {
     /// The hint: one more than the largest counter that the client has seen, or 0 for no hint. A node with smaller
     /// counters gives the hint as its vote. Then the votes of the nodes agree, and no write-back is needed.
     pub(crate) hint: u64,
-    /// Whether the node ignores wait queues and yield marks, because the queue node has woken the client or has granted.
+    /// Whether the node ignores wait queues and yield marks, because the queue node has woken the client or has
+    /// granted.
     pub(crate) ignores_queue: bool,
     /// Whether the client will not wait after a refusal, so that the node sets no mark.
     pub(crate) will_not_wait: bool,

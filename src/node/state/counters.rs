@@ -14,12 +14,12 @@ pub(crate) const LARGEST_COUNTER: u64 = (1 << 53) - 1;
 
 /// The number of votes for each second of the node's time.
 ///
-/// A missing counter counts as the node's time in whole seconds, multiplied by this number. Therefore nodes whose clocks
-/// agree also agree on the value of a missing counter, except around the start of a second. A lost counter begins again
-/// above the earlier votes for its resource, under these conditions:
+/// A missing counter counts as the node's time in whole seconds, multiplied by this number. Therefore nodes whose
+/// clocks agree also agree on the value of a missing counter, except around the start of a second. A lost counter
+/// begins again above the earlier votes for its resource, under these conditions:
 ///
 /// * The clock of the node has not stepped back.
-/// * No hint or write-back has moved the counter ahead of the node's time.
+/// * No hint, write-back or renewal has moved the counter ahead of the node's time.
 /// * The resource was locked less than a million times a second.
 const STEPS_PER_SECOND: u64 = 1_000_000;
 
@@ -52,8 +52,8 @@ pub(super) fn start(now: NodeTime) -> u64 {
     now.seconds().saturating_mul(STEPS_PER_SECOND)
 }
 
-/// Returns the minimum token for a node that may have forgotten votes. Every later vote of the node exceeds this number.
-/// No earlier vote does, under the conditions of [`STEPS_PER_SECOND`].
+/// Returns the minimum token for a node that may have forgotten votes. Every later vote of the node exceeds this
+/// number. No earlier vote does, under the conditions of [`STEPS_PER_SECOND`].
 pub(super) fn minimum_token_at(now: NodeTime) -> u64 {
     (now.seconds() + 1).saturating_mul(STEPS_PER_SECOND)
 }

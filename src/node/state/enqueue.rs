@@ -20,8 +20,8 @@ use crate::{
 const MAX_ARRIVAL_AHEAD: Duration = Duration::from_secs(3600);
 
 impl NodeState {
-    /// Locks if the resources are free and no waiter is ahead. Otherwise, the waiter enters the queue if the request has
-    /// an entry ttl. A request with `enqueue_only` does not lock.
+    /// Locks if the resources are free and no waiter is ahead. Otherwise, the waiter enters the queue if the request
+    /// has an entry ttl. A request with `enqueue_only` does not lock.
     ///
     /// A lock that the node has granted before is granted again, even if a waiter is ahead.
     pub(super) fn enqueue(

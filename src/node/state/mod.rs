@@ -66,8 +66,8 @@ pub(crate) use self::{
 /// node's clock takes effect at once, in either direction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeState {
-    /// The keys of held resources, each with one lease id. The key of a shared resource has the lease id that stands for
-    /// all readers. A real server may also have hashes with several fields, which are no locks of this library.
+    /// The keys of held resources, each with one lease id. The key of a shared resource has the lease id that stands
+    /// for all readers. A real server may also have hashes with several fields, which are no locks of this library.
     locks: BTreeMap<Resource, HeldKey>,
     /// The readers, by the resource itself. If only the key of the readers is lost, or another lease gets the key, the
     /// record of the readers stays until it expires.
