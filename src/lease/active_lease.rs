@@ -1,4 +1,4 @@
-//! A lease as its guards, the watchdog and the expiry share it.
+//! The lease that guards, the watchdog and the expiry share, and its requests to the nodes.
 
 use std::{
     sync::{Arc, Mutex},

@@ -21,8 +21,8 @@ use crate::{
 ///
 /// # Errors
 ///
-/// [`LeaseLost`] if the lease was unlocked or lost before, if its validity is over, or if a quorum of nodes did not
-/// have the lease and no node reports that it had the lease.
+/// [`LeaseLost`] if the lease was unlocked or lost before, if the validity is over, or if the answers of the nodes show
+/// that the lease is revoked.
 ///
 /// # Cancel safety
 ///

@@ -25,7 +25,7 @@ const SHORTEST_GRACE: Duration = Duration::from_millis(50);
 /// The time without a quorum after which a warning names the reply of each node.
 const WARN_AFTER: Duration = Duration::from_secs(1);
 
-/// The answers that the nodes have given so far.
+/// The answers of the nodes until now.
 pub(super) struct ConnectProgress {
     /// The last answer of each node; `TimedOut` for a node that has not answered.
     pub(super) answers: Vec<Answer>,
