@@ -139,13 +139,13 @@ impl NodeState {
                 }
             }
             let topic = if is_blocked { names::head } else { names::wake };
-            let is_there = !head.ends.is_past(now)
+            let is_present = !head.ends.is_past(now)
                 && ((is_blocked && requester.is_none())
                     || subscribers.publish(topic(resource, &head.waiter)) != Some(0));
-            if is_there && is_blocked {
+            if is_present && is_blocked {
                 return Some(head.waiter);
             }
-            if is_there {
+            if is_present {
                 if woken.is_none()
                     && let Some(queue) = self.wait_queues.get_mut(resource)
                 {
