@@ -12,8 +12,8 @@ use crate::{
 #[non_exhaustive]
 pub enum AdminError {
     /// Nodes that are needed did not take part. Nodes whose reply is `Done` keep the changes. Another call with the
-    /// same arguments continues with the remaining nodes, except that after a partial `init` the call has to be
-    /// [`init_if_needed`](crate::admin::init_if_needed).
+    /// same arguments continues with the remaining nodes. After a partial `init`, call
+    /// [`init_if_needed`](crate::admin::init_if_needed) instead.
     #[error(
         "not every node that is needed took part: {}",
         .0.with_words(&NodeReply::NotAsked, "answers, and was not changed")

@@ -96,7 +96,7 @@ fn urls_of(path: &Path) -> UrlSource {
 }
 
 /// Returns the variables of the environment that a file [overrides](Arguments::file_before_environment) with another
-/// value. Variables whose settings the arguments have are left out.
+/// value. A variable is left out if the arguments also have its setting.
 ///
 /// # Errors
 ///
