@@ -17,7 +17,8 @@ const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(5);
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
-/// The least delay after an attempt that fails without a quorum. The delay doubles with each failure.
+/// The least delay after an attempt that fails without a quorum. The delay doubles with each failure, up to the delay
+/// before the first poll.
 const RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// The checked settings of a lock.
@@ -51,9 +52,9 @@ impl CheckedLock {
 
 /// The settings of a lock, semaphore or election. Settings that are not set come from the quorum.
 ///
-/// All setters are `const`, so a program can define its options as a constant. Setters of locks
-/// ([`RedLock::options`](crate::RedLock::options) and the like) *replace* all options of the lock. The first call of
-/// the lock checks the settings, and fails with [`Error::Config`](crate::Error::Config) if the settings are invalid.
+/// All setters are `const`, so a program can define its options as a constant. The method `options` of a lock, such as
+/// [`RedLock::options`](crate::RedLock::options), *replaces* all options of the lock. The first call of the lock checks
+/// the settings, and fails with [`Error::Config`](crate::Error::Config) if the settings are invalid.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -104,8 +105,8 @@ impl LockOptions {
         self
     }
 
-    /// Lets the lease end with its ttl (default: the lease is renewed at a third of the ttl until its guard is unlocked
-    /// or dropped). The campaigns of an election and `observe` refuse this option with
+    /// Lets the lease end with its validity (default: the lease is renewed at a third of the ttl until its guard is
+    /// unlocked or dropped). The campaigns of an election and `observe` refuse this option with
     /// [`Error::Config`](crate::Error::Config) (`Unsupported`).
     pub const fn without_renewal(mut self) -> Self {
         self.without_renewal = true;
@@ -201,7 +202,7 @@ mod tests {
     use crate::config::QuorumSettings;
 
     #[test]
-    fn unset_lock_options_have_the_values_of_the_quorum() {
+    fn unset_timeouts_of_a_lock_derive_from_its_ttl() {
         let quorum = QuorumSettings::default().check(3).unwrap();
         let lock = LockOptions::new().ttl(Duration::from_secs(5));
         let lock = lock.check(&quorum).unwrap();

@@ -49,7 +49,7 @@ pub(crate) struct CheckedQuorum {
     pub(crate) validity: Validity,
     pub(crate) ttl: Duration,
     pub(crate) max_ttl: Duration,
-    /// The node timeout of all locks; `None`: each lock derives a node timeout from its ttl.
+    /// The node timeout of locks without their own; `None` if these locks derive the node timeout from their ttl.
     pub(crate) node_timeout: Option<Duration>,
     pub(crate) attempt_timeout: Duration,
     pub(crate) connect_timeout: Duration,

@@ -11,8 +11,9 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
-    /// Nodes that are needed did not take part. Nodes whose reply is `Done` keep the changes, and another call with the
-    /// same arguments continues with the remaining nodes.
+    /// Nodes that are needed did not take part. Nodes whose reply is `Done` keep the changes. Another call with the
+    /// same arguments continues with the remaining nodes. After a partial `init`, call
+    /// [`init_if_needed`](crate::admin::init_if_needed) instead.
     #[error(
         "not every node that is needed took part: {}",
         .0.with_words(&NodeReply::NotAsked, "answers, and was not changed")
@@ -21,27 +22,27 @@ pub enum AdminError {
     /// A node belongs to a quorum, or may have voted in a quorum.
     #[error(
         "{node} has node metadata already ({metadata}), so it is not new: `init` is for servers that \
-         were in no quorum before; a node that replaces another votes by itself after a quarantine, \
+         were in no quorum before; a node that replaces another node votes by itself after a quarantine, \
          and `redquorum reconfigure` or `admin::reconfigure` moves a quorum to another configuration"
     )]
     #[non_exhaustive]
     NotNew {
         /// The node's address.
         node: Arc<str>,
-        /// The configuration in its metadata.
+        /// The configuration in the node's metadata.
         metadata: Arc<str>,
     },
-    /// A node belongs to none of the configurations of a move, so the move would fail after a pause without locks.
+    /// A node belongs to neither configuration of a move, so the move cannot include the node.
     #[error(
-        "{node} belongs to none of the two configurations, its node metadata is ({metadata}): correct the address; or \
-         if another move closed the node, end that move or give it up; or if the node is left over from another quorum \
-         or an earlier move, FLUSHALL it"
+        "{node} belongs to neither of the two configurations, its node metadata is ({metadata}): if the address is \
+         wrong, correct it; if another move closed the node, end that move or give it up; if the node is left over \
+         from another quorum or an earlier move, FLUSHALL it"
     )]
     #[non_exhaustive]
     OtherQuorum {
         /// The node's address.
         node: Arc<str>,
-        /// The configuration in its metadata.
+        /// The configuration in the node's metadata.
         metadata: Arc<str>,
     },
     /// A move can no longer be given up, because nodes may vote under the new configuration.
@@ -53,10 +54,10 @@ pub enum AdminError {
     TooLate {
         /// The address of an old node that is closed for good, or belongs to the new configuration.
         node: Arc<str>,
-        /// The configuration in its metadata.
+        /// The configuration in the node's metadata.
         metadata: Arc<str>,
     },
-    /// The settings, a server, or the combination of both configurations is invalid.
+    /// The settings, a server, or the combination of both configurations of a move is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }

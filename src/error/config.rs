@@ -1,11 +1,11 @@
-//! Errors of settings, names, servers and calls, which a retry does not correct.
+//! Errors of settings, names, servers and calls that no retry corrects.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use crate::values::{InvalidResource, NodeError, Printable, Resource};
 
-/// An error of a setting, name, server or call, which an operator or a programmer has to correct. The text has the
-/// value and the accepted values.
+/// An error of a setting, name, server or call, which an operator or a programmer has to correct. The text names the
+/// fault, and the accepted values or a remedy.
 ///
 /// `connect` checks the settings of a quorum, and the first call of a lock checks the settings of the lock. Programs
 /// match the variants in tests and for messages. For a decision, [`Error::Config`](crate::Error::Config) is enough,
@@ -15,8 +15,8 @@ use crate::values::{InvalidResource, NodeError, Printable, Resource};
 pub enum ConfigError {
     /// No node is named.
     #[error(
-        "no nodes: name at least one, or an odd number such as 3 or 5 for a quorum, by `nodes` of the builder \
-         or of a settings file (whose path may be in REDQUORUM_CONFIG), or by REDQUORUM_NODES"
+        "no nodes: name an odd number of nodes, such as 3 or 5: by `nodes` of the builder, by `nodes` in the settings \
+         file that REDQUORUM_CONFIG or the program names, or by REDQUORUM_NODES"
     )]
     NoNodes,
     /// A setting is out of its range.
@@ -34,7 +34,8 @@ pub enum ConfigError {
     #[error("{}: {reason}", ShownValue(.url))]
     #[non_exhaustive]
     Url {
-        /// The address of the node, or the number of the node in the list with the scheme and host of its url.
+        /// The address of a node that is named twice. For a wrong url, its scheme and host, after the number of the
+        /// node if there are several nodes.
         url: Arc<str>,
         /// The fault of the url, and what is expected.
         reason: Arc<str>,
@@ -49,7 +50,8 @@ pub enum ConfigError {
     /// The name of a resource, or another name, cannot be used.
     #[error(transparent)]
     Resource(#[from] InvalidResource),
-    /// The group is empty or too large, or names a resource twice, or the quorums of the group have no order.
+    /// The group is invalid: it is empty, is too large, names a resource twice, contains two clients of one quorum, or
+    /// contains locks of one client with different options or owners.
     #[error("group: {reason}")]
     #[non_exhaustive]
     Group {
@@ -66,8 +68,8 @@ pub enum ConfigError {
         /// The settings that differ, as on the node and in the client.
         difference: Arc<str>,
     },
-    /// A server cannot be a node: two urls lead to the server, its clock is off, the server is a Sentinel or part of a
-    /// cluster, or the user may not call `INFO`.
+    /// A server cannot be a node: two urls lead to the server, the server's clock differs from the client's clock by
+    /// more than an hour, the server is a Sentinel or part of a cluster, or its Redis user may not call `INFO`.
     #[error("{node}: {reason}")]
     #[non_exhaustive]
     Server {
@@ -78,8 +80,8 @@ pub enum ConfigError {
     },
     /// Clients use one latch with different numbers of arrivals.
     #[error(
-        "the latch {latch} opens at {recorded} arrivals, not at {given}: give the same number everywhere, or \
-         another name"
+        "the latch {latch} opens at {recorded} arrivals, not at {given}: give all clients the same number, or give \
+         this latch another name"
     )]
     #[non_exhaustive]
     CountMismatch {
@@ -92,7 +94,10 @@ pub enum ConfigError {
     },
     /// The owner of the call holds a read lease on the resource that the call would lock to write, so the owner would
     /// wait for itself.
-    #[error("{resource} is read by the same owner, which would wait for itself: unlock the reader first")]
+    #[error(
+        "the owner of this call holds a read lease on {resource}, so the call would wait for itself: unlock that lease \
+         first"
+    )]
     #[non_exhaustive]
     WouldDeadlock {
         /// The resource.
@@ -116,8 +121,8 @@ pub enum ConfigError {
     },
     /// The client is read-only: the client can inspect and observe, but cannot change anything.
     #[error(
-        "the client was built by `read_only`, so it can inspect and observe: to lock, campaign, unlock by \
-         force or make a quorum, build a client without `read_only`"
+        "the client was built with `read_only`, so it can only inspect and observe: to lock, campaign, force-unlock, \
+         or make a quorum, build a client without `read_only`"
     )]
     ReadOnly,
     /// There is no tokio runtime for the client's tasks, or no thread for the blocking API.
@@ -127,7 +132,7 @@ pub enum ConfigError {
         /// The missing part, and a remedy.
         reason: Arc<str>,
     },
-    /// A settings file, or a file that a settings file names, cannot be used.
+    /// A settings file or a PEM file cannot be used.
     #[error("{}: {}{reason}", path.display(), LinePrefix(*line))]
     #[non_exhaustive]
     File {
@@ -135,7 +140,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// The number of the line, from 1; `None` if the reason concerns the whole file.
         line: Option<usize>,
-        /// The fault, and what is expected. The text of the file is not shown, because it may hold passwords.
+        /// The fault, and what is expected. A text of the file that may be a password is not shown.
         reason: Arc<str>,
     },
     /// An environment variable cannot be used.
@@ -144,7 +149,8 @@ pub enum ConfigError {
     Variable {
         /// The name of the variable.
         name: &'static str,
-        /// The value; empty for urls, and stars for a value of unusual form, since both may hold passwords.
+        /// The value. A value that may hold a password is not shown: `given` is empty for the urls of nodes, and has
+        /// stars in place of a value that does not have the form of a setting.
         given: Arc<str>,
         /// The fault of the value, and what is expected.
         reason: Arc<str>,
@@ -152,8 +158,8 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Adds the number of the node, from 1, to a [`Url`](Self::Url) error, because the error may not show the whole
-    /// url.
+    /// Adds the number of the node, from 1, to a [`Url`](Self::Url) error if there are several nodes. The error does
+    /// not show the whole url, so the number identifies the node.
     pub(crate) fn of_node(self, number: usize, count: usize) -> Self {
         match self {
             Self::Url { url, reason } if count > 1 => {
@@ -187,12 +193,14 @@ impl fmt::Display for ShownValue<'_> {
 
 /// Returns the remedy for a difference between the fingerprints of a node and a client.
 ///
-/// If the protocols differ, node and client have different versions of this crate, and no change of settings helps.
+/// If the protocols differ, node and client have different versions of this crate, and no change of settings helps. A
+/// difference names the fields of the node before those of the client. If the node is closed for a move, its fields
+/// have two protocols, the new one first. The quorum is about to have the new protocol.
 fn remedy(difference: &str) -> &'static str {
     let mut protocols = difference
         .split([' ', ',', ')'])
         .filter_map(|field| field.strip_prefix("protocol=")?.parse::<u32>().ok());
-    match (protocols.next(), protocols.next()) {
+    match (protocols.next(), protocols.last()) {
         (Some(node), Some(client)) if node < client => {
             "an older version of redquorum made this quorum: stop all clients, then move the nodes to this version \
              (docs/OPERATIONS.md, \"Moving to a new protocol\")"
@@ -225,13 +233,13 @@ pub(crate) fn group_too_large(given: usize, most: usize) -> ConfigError {
 }
 
 pub(crate) fn resource_twice(resource: &Resource) -> ConfigError {
-    ConfigError::Group { reason: format!("{resource} stands twice: name each resource once").into() }
+    ConfigError::Group { reason: format!("{resource} is named twice: name each resource once").into() }
 }
 
 /// Returns the error of two urls that lead to one server.
 pub(crate) fn node_twice(address: &Arc<str>) -> ConfigError {
-    let reason = "the node is named twice: each server has one vote, whatever its databases and users, so \
-                  name it once";
+    let reason = "the node is named twice: each server has one vote, even if the urls differ in database or user, so \
+                  name the server once";
     ConfigError::Url { url: Arc::clone(address), reason: reason.into() }
 }
 
@@ -262,5 +270,14 @@ mod tests {
     fn a_refusal_for_other_settings_names_the_reconfigure_command() {
         assert!(refusal("name=a protocol=3", "name=b protocol=3").contains("`redquorum reconfigure`"));
         assert!(refusal("closed for name=a protocol=3", "name=a protocol=3").contains("the same settings"));
+    }
+
+    /// The fingerprint of a closed node has two protocols, and the protocol of the client comes after both.
+    #[test]
+    fn a_refusal_by_a_closed_node_compares_the_protocols_of_its_move_and_the_client() {
+        let closed = "closed for name=a protocol=3 from name=a protocol=2 by 1";
+        assert!(refusal(closed, "name=b protocol=3").contains("the same settings"));
+        assert!(refusal(closed, "name=a protocol=2").contains("a newer version"));
+        assert!(refusal(closed, "name=a protocol=4").contains("an older version"));
     }
 }

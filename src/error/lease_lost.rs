@@ -1,8 +1,8 @@
-//! The loss of a lease.
+//! The error of a call that needs an ended lease.
 
 use crate::{error::ClosedReason, values::Resource};
 
-/// The loss of a lease: the lease ended before its unlock.
+/// The error of a call that needs an ended lease: the lease was lost, or its guard has unlocked it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the lease on {resource} is lost: {reason}")]
 #[non_exhaustive]

@@ -32,15 +32,15 @@ pub use crate::values::{
 /// | `Config` | reports the error to an operator or a programmer; a retry does not help |
 /// | `Closed` | ends, or connects a new client, because this client no longer works |
 ///
-/// After any error of a lock call, the resource does not stay locked by that call: at once on nodes that answer, and
-/// after at most one ttl on the remaining nodes. The error does not affect leases of other calls.
+/// A lock call that returns an error leaves no lease of this call behind. Nodes that answer delete the keys of the call
+/// at once, and keys on the remaining nodes expire after at most one ttl. The error ends no lease of another call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Too few nodes granted or answered.
     #[error(transparent)]
     NoQuorum(#[from] NoQuorum),
-    /// A lease ended before it was unlocked.
+    /// The lease that the call needs has ended.
     #[error(transparent)]
     LeaseLost(#[from] LeaseLost),
     /// A setting, a name, a server or the call is invalid.

@@ -39,7 +39,7 @@ impl NoQuorum {
         Self(Arc::new(Details { goal, replies, is_late: false }))
     }
 
-    /// Returns the error of a quorum that granted too late to leave any validity.
+    /// Returns the error of an attempt that had no validity left at its end, with or without a quorum.
     pub(crate) fn late(goal: Goal, replies: NodeReplies) -> Self {
         Self(Arc::new(Details { goal, replies, is_late: true }))
     }
@@ -50,8 +50,9 @@ impl NoQuorum {
         &self.0.replies
     }
 
-    /// Returns the time until enough nodes leave quarantine, counted from the answers of the nodes. `None` if the end
-    /// of quarantines does not complete a quorum, or if the nodes have not reported the end of their quarantine.
+    /// Returns the time until enough nodes have left quarantine to form a quorum, counted from the answers of the
+    /// nodes. `None` if quarantines are not the reason of the error, or if too few nodes have reported the end of their
+    /// quarantine.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.is_quarantined() { self.0.replies.quarantined_for() } else { None }

@@ -1,4 +1,4 @@
-//! A lease as its guards, the watchdog and the expiry share it.
+//! The lease that guards, the watchdog and the expiry share, and its requests to the nodes.
 
 use std::{
     sync::{Arc, Mutex},
@@ -220,7 +220,7 @@ impl ActiveLease {
         outcome
     }
 
-    /// Ends the span of the lease. A loss is logged inside of the span before.
+    /// Ends the span of the lease. Before the end, a loss is logged inside of the span.
     pub(super) fn end_span(&self, end: LeaseEnd) {
         self.span.end(
             || {
@@ -330,8 +330,9 @@ impl ActiveLease {
 
     /// Sends the number of holds to the nodes, without waiting for their answers.
     pub(crate) fn submit_holds(&self, nodes: &[Arc<dyn Node>], ttl: Duration, now: Instant) {
+        let may_have_waiters = true;
         for (index, node) in nodes.iter().enumerate() {
-            let Some(mut renew) = self.begin_renewal(index, ttl, true, now) else { return };
+            let Some(mut renew) = self.begin_renewal(index, ttl, may_have_waiters, now) else { return };
             renew.holds = mutation::altered(Mutation::HoldsAsIncrements, renew.holds, |_| 0);
             let reply = node.call(Request::one(Operation::Renew(renew), now + self.terms.node_timeout));
             lock(&self.state).late.push((index, OperationKind::Renew, reply));

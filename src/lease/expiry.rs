@@ -9,7 +9,7 @@ use crate::{
     mutation::{self, Mutation},
 };
 
-/// Ends each lease at the end of its validity, and unlocks the lease at all nodes.
+/// Ends each lease at the end of its validity, and unlocks the lease at all nodes that may have its key.
 ///
 /// This task is separate from the watchdog, so that no renewal can delay the end of a lease. Guards do not depend on
 /// the task, because they read the clock.
@@ -47,8 +47,8 @@ pub(crate) fn has_timer() -> bool {
     !mutation::is_on(Mutation::LossOnlyByRenewal)
 }
 
-/// Waits for the loss or unlock of the lease, and returns the reason. The caller's future has its own timer, so that it
-/// is ready no later than the end of the validity, even if the task of the expiry is late.
+/// Waits for the loss or unlock of the lease, and returns the reason. This future has its own timer. Therefore the
+/// future is ready no later than the end of the validity, even if the task of the expiry is late.
 pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
     let context = &*leases.context;
     let early = context.clock.granularity();
@@ -62,7 +62,7 @@ pub(crate) async fn lost(leases: &Leases, lease: &ActiveLease) -> LeaseLost {
         changed.as_mut().enable();
         if let Some(reason) = lease.loss_at(context.now() + early) {
             // Timers are early by their granularity, so the validity may not be over yet. The lease ends here, because
-            // it must not be valid after its loss is reported.
+            // a lease must not be valid after the report of its loss.
             leases.lose(lease, reason);
             return lease.lost(reason);
         }

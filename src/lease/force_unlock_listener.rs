@@ -11,7 +11,7 @@ use crate::{
 
 /// The listener for the nodes' notices that leases of this client were force-unlocked.
 ///
-/// After a notice, the watchdog renews all leases. A notice never ends a lease: only the answers to these renewals do.
+/// After a notice, the watchdog renews all leases. A notice ends no lease. Only the answers to these renewals can.
 #[derive(Debug, Default)]
 pub(super) struct ForceUnlockListener(Notify);
 

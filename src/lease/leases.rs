@@ -60,8 +60,8 @@ impl Leases {
         let id = self.next_number.fetch_add(1, Ordering::Relaxed);
         let observer = Arc::clone(&context.observer);
         let lease = Arc::new(ActiveLease::new(id, acquired, context.now(), observer));
-        // The report is first, since the observer may be foreign code. If the observer panics, there is no guard, and
-        // the watchdog must not renew the lease.
+        // The report precedes the registration, since the observer may be foreign code. If the observer panics, there
+        // is no guard, and the watchdog must not renew the lease.
         let observed: Arc<dyn ObservedLease> = Arc::clone(&lease) as _;
         context.observer.lease_granted(&observed);
         lock(&self.active).insert(id, Arc::clone(&lease));
@@ -78,7 +78,7 @@ impl Leases {
         lease
     }
 
-    /// Makes every lease due for a renewal now, because a lease was force-unlocked.
+    /// Makes every lease due for a renewal now, because a notice reports that a lease was force-unlocked.
     pub(super) fn renew_all(&self) {
         let now = self.context.now();
         let leases: Vec<_> = lock(&self.active).keys().copied().collect();

@@ -47,8 +47,8 @@ pub(crate) enum RenewalReason {
 }
 
 impl Renewal {
-    /// Returns a renewal that is sent after `start`. If the watchdog renews the lease, the renewal extends the
-    /// validity. Otherwise the renewal only queries the lease, unless the caller sets `extends`.
+    /// Returns a renewal that is sent after `start`. The renewal extends the validity if the lease
+    /// [is renewed](LeaseTerms::is_renewed), and otherwise only queries the lease. `renew_now` overrides this choice.
     pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
         let (tally, extends) = (RenewalTally::new(electorate), lease.terms.is_renewed);
         let may_have_waiters = lease.may_have_waiters();
@@ -73,15 +73,15 @@ impl Renewal {
             return None;
         }
         self.outcome = match self.tally.outcome() {
-            Some(RenewalOutcome::Renewed) if !self.is_in_time(clock) => Some(RenewalOutcome::TooLate),
+            Some(RenewalOutcome::Renewed) if !self.complete_in_time(clock) => Some(RenewalOutcome::TooLate),
             outcome => outcome,
         };
         self.outcome
     }
 
-    /// Returns whether the quorum answered within the old validity. If so, extends the validity, unless the renewal
-    /// only queries the lease.
-    fn is_in_time(&mut self, clock: &dyn Clock) -> bool {
+    /// Extends the validity if the quorum answered within the old validity and the renewal does not only query the
+    /// lease. Returns whether the quorum answered in time.
+    fn complete_in_time(&mut self, clock: &dyn Clock) -> bool {
         if self.extends {
             let left = self.lease.remaining(clock.now());
             self.margin = Some(left.as_secs_f64() / self.lease.ttl().as_secs_f64());

@@ -15,7 +15,7 @@ use crate::{
 pub(super) struct RenewalTally {
     electorate: Electorate,
     tally: Tally,
-    /// The nodes whose answers prove that the node gave no vote above the token before this round.
+    /// The nodes that have proved, each for itself, that they gave no vote above the token before this round.
     proofs: NodeSet,
     /// The nodes with a tombstone of the lease, which refuse the lease for good.
     with_tombstone: NodeSet,

@@ -21,7 +21,8 @@ use crate::{
 ///
 /// # Errors
 ///
-/// [`LeaseLost`] if the lease was unlocked or lost before, or if a quorum of nodes did not have the lease.
+/// [`LeaseLost`] if the lease was unlocked or lost before, if the validity is over, or if the answers of the nodes show
+/// that the lease is revoked.
 ///
 /// # Cancel safety
 ///
@@ -42,7 +43,8 @@ pub(crate) async fn unlock(leases: &Leases, lease: &Arc<ActiveLease>) -> Result<
     }
 }
 
-/// Waits for the answers to the unlock, and passes the answers of the queue node on.
+/// Waits for the answers to the unlock. Passes the reports of waiters, and the outstanding replies, to the client's
+/// view of the queue node.
 async fn confirm_unlock(
     context: &ClientContext,
     lease: &ActiveLease,

@@ -107,7 +107,7 @@ impl UnlockTally {
             || !self.electorate.is_quorum(self.confirmed().union(self.open))
     }
 
-    /// Whether a quorum has answered and no node had the lease.
+    /// Whether a quorum had no key of the lease, and no answer reports a deleted key.
     pub(super) fn found_nothing(&self) -> bool {
         self.deleted.is_empty() && self.electorate.is_quorum(self.absent)
     }

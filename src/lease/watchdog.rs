@@ -43,8 +43,8 @@ const RETRY_SHARE: u32 = 12;
 
 /// Renews the leases of one client, each at a third of its ttl, until the future is dropped.
 ///
-/// Every node has at most one renewal call in flight, independent of the other nodes, so that a slow node delays no
-/// other node.
+/// The watchdog has at most one renewal call in flight at each node, independent of the other nodes, so that a slow
+/// node delays no other node.
 pub(crate) async fn run(leases: Arc<Leases>) {
     let mut nodes: Vec<NodeRenewals> = leases.context.nodes.iter().map(|_| NodeRenewals::default()).collect();
     let mut force_unlocks = RateLimit::new(leases.context.now(), window(&leases));
@@ -118,10 +118,10 @@ fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<RenewalBatch>> {
     let electorate = leases.context.settings.electorate;
     split_into_calls(due)
         .iter()
-        .map(|leases| {
+        .map(|group| {
             let renewals =
-                leases.iter().map(|lease| Renewal::new(Arc::clone(lease), electorate, now)).collect();
-            let shortest = leases.iter().map(|lease| lease.ttl()).min().unwrap_or_default();
+                group.iter().map(|lease| Renewal::new(Arc::clone(lease), electorate, now)).collect();
+            let shortest = group.iter().map(|lease| lease.ttl()).min().unwrap_or_default();
             Arc::new(RenewalBatch { renewals: Mutex::new(renewals), stale_at: now + shortest / 3 })
         })
         .collect()

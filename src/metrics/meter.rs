@@ -35,11 +35,12 @@ impl Meter {
     pub(crate) fn new(quorum: &str, nodes: Vec<Arc<str>>) -> Self {
         super::describe();
         let meter = Self { quorum: SharedString::from_shared(quorum.into()), nodes };
-        // A series must begin at 0. If a series began with its first event, a query for increases would miss the event.
+        // The series whose labels are known in advance begin at 0. If a series began with its first event, a query for
+        // increases would miss the event.
         label::MODES.into_iter().for_each(|mode| meter.leases_held(mode).increment(0.0));
         meter.lock_calls_in_flight().increment(0.0);
-        for zero in [LEASES_DROPPED, ARRIVALS] {
-            zero.counter([meter.quorum()]).increment(0);
+        for metric in [LEASES_DROPPED, ARRIVALS] {
+            metric.counter([meter.quorum()]).increment(0);
         }
         meter.count_attempts(label::ATTEMPT_ENDS, 0);
         meter.count_renewals(label::RENEWAL_ENDS, 0);
@@ -86,7 +87,7 @@ impl Meter {
         NOTICES_REFUSED.counter([quorum, node, command.name().into()]).increment(by);
     }
 
-    fn quarantined(&self, node: &Arc<str>, is_quarantined: bool) {
+    fn set_quarantined(&self, node: &Arc<str>, is_quarantined: bool) {
         QUARANTINED.gauge(self.of_node(node)).set(if is_quarantined { 1.0 } else { 0.0 });
     }
 }
@@ -111,7 +112,7 @@ impl Monitor for Meter {
     }
 
     fn registered(&self, node: &Arc<str>, is_quarantined: bool) {
-        self.quarantined(node, is_quarantined);
+        self.set_quarantined(node, is_quarantined);
     }
 
     fn notice_refused(&self, node: &Arc<str>, command: NoticeCommand) {
@@ -136,11 +137,11 @@ impl Observer for Meter {
         let (operation_label, answer_label) = (label::of_operation(operation), label::of_answer(answer));
         VOTES.counter([quorum, node_label, operation_label.into(), answer_label.into()]).increment(1);
         match (operation, answer.without_waiters()) {
-            (_, Answer::Abstains(_) | Answer::RenewedInQuarantine(_)) => self.quarantined(node, true),
+            (_, Answer::Abstains(_) | Answer::RenewedInQuarantine(_)) => self.set_quarantined(node, true),
             // A node that answers a lock is not in quarantine. An answer to a renewal is no evidence, because a node in
             // quarantine also grants renewals.
             (OperationKind::Lock, Answer::Granted { .. } | Answer::Held(_) | Answer::Queued(_)) => {
-                self.quarantined(node, false);
+                self.set_quarantined(node, false);
             }
             _ => {}
         }

@@ -2,15 +2,15 @@
 //!
 //! With the feature `metrics`, every quorum is measured. The measurements go to the recorder that the program has
 //! installed, such as `metrics-exporter-prometheus`. Without a recorder, events are not recorded. Install the recorder
-//! before the first quorum is connected, because gauges count from that time, and because a client registers the
-//! descriptions of the metrics when it connects.
+//! before the first quorum is connected. A gauge of a later recorder would not count earlier events, and a client
+//! registers the descriptions of the metrics when it connects.
 //!
 //! A label is the name of the quorum ([`QuorumBuilder::name`](crate::QuorumBuilder::name)), the address of a node, or
 //! a value of a fixed set, so the number of series is bounded. The resource is **no** label, because an exporter keeps
 //! a series for every value of a label, and a program may have a resource for each invoice. The
 //! [traces](https://docs.rs/tracing) have resource, lease id and token.
 //!
-//! Clients of a process whose quorums have the same name share their series.
+//! If the quorums of two clients of a process have the same name, the clients share their series.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

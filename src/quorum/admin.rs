@@ -1,5 +1,5 @@
-//! The calls of an administrator: the creation of a quorum, its fingerprint, and force-unlocks. `moving.rs` uses the
-//! requests and checks at the end of this file.
+//! The calls of an administrator: the creation of a quorum, its fingerprint, and force-unlocks. Moves are in
+//! `moving.rs`, which uses the requests and checks at the end of this file. Lists are in `listing.rs`.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub enum InitOutcome {
 ///
 /// # Cancel safety
 ///
-/// Admitted nodes stay admitted. Repeat the call.
+/// Admitted nodes stay admitted, and another `init` refuses these nodes. Call [`init_if_needed`] instead.
 pub async fn init(quorum: &QuorumBuilder) -> Result<(), AdminError> {
     init_with(&*quorum.start_to_change()?).await
 }
@@ -76,7 +76,7 @@ pub(super) async fn init_with(client: &Client) -> Result<(), AdminError> {
     ensure_answered(context, &answers)?;
     // From this request on, nodes change. The reply of a node that another `init` has admitted in the meantime is a
     // refusal.
-    ensure_done(context, &ask_all_nodes(context, init_operation(context, false)).await)
+    ensure_done(context, &ask_all_nodes(context, init_operation(context)).await)
 }
 
 /// Makes a quorum like [`init`], unless the nodes are this quorum already. The call is for jobs that run repeatedly,
@@ -91,8 +91,8 @@ pub(super) async fn init_with(client: &Client) -> Result<(), AdminError> {
 ///
 /// # Errors
 ///
-/// As [`init`], but [`AdminError::NotNew`] only for nodes of another quorum, and [`AdminError::Incomplete`] only if no
-/// node belongs to this quorum.
+/// As [`init`], with two differences: [`AdminError::NotNew`] is only for nodes of another quorum, and
+/// [`AdminError::Incomplete`] is returned only if no node belongs to this quorum.
 ///
 /// # Cancel safety
 ///
@@ -120,7 +120,7 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
     }
     ensure_answered(context, &inspected)?;
     ensure_answered(context, &answers)?;
-    let made = ask_all_nodes(context, init_operation(context, false)).await;
+    let made = ask_all_nodes(context, init_operation(context)).await;
     // A node that has joined this quorum in the meantime counts as done, because another `init_if_needed` may run at
     // the same time.
     let is_ours = |answer: &Answer| is_done(answer) || fingerprint_in(answer) == Some(&ours);
@@ -139,7 +139,7 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
 /// * **If the notice is lost**, the client receives the loss at its next renewal, a third of the ttl after the last
 ///   renewal. Without renewal, the client receives the loss at the end of the lease.
 /// * **If the resource has more than 128 readers**, a reader may be renewed by nodes that were unreachable, or had lost
-///   its key.
+///   the reader's key.
 ///
 /// # Errors
 ///
@@ -148,8 +148,9 @@ pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, 
 ///
 /// # Cancel safety
 ///
-/// From the first poll on, the deletion is on its way to all nodes, even if the future is dropped. The tombstones, by
-/// which nodes without the key refuse renewals, are sent later, after the nodes have named their leases.
+/// The first poll submits the deletion to all nodes, and the nodes execute it even if the future is dropped. The
+/// tombstones are submitted later, after the nodes have named their leases. Nodes without the key need a tombstone to
+/// refuse renewals.
 pub async fn force_unlock(quorum: &Quorum, resource: impl AsRef<[u8]>) -> Result<NodeReplies, Error> {
     let request = quorum.request(resource);
     let context = request.context();
@@ -172,13 +173,15 @@ pub(super) fn register(context: &ClientContext) -> Operation {
 }
 
 /// Returns the operation by which new nodes join the quorum at once.
-pub(super) fn init_operation(context: &ClientContext, is_dry_run: bool) -> Operation {
-    Operation::Init(Init { is_dry_run, time: context.clock.time_of_day() })
+pub(super) fn init_operation(context: &ClientContext) -> Operation {
+    Operation::Init(Init { is_dry_run: false, time: context.clock.time_of_day() })
 }
 
-/// Returns the answer of every node to an `init` that changes nothing. Returns an error if the clock of a node is off.
+/// Returns the answer of every node to an `init` that changes nothing. Returns an error if the clock of a node differs
+/// too much from the client's clock.
 pub(super) async fn dry_run(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
-    let answers = ask_all_nodes(context, init_operation(context, true)).await;
+    let dry_run = Operation::Init(Init { is_dry_run: true, time: context.clock.time_of_day() });
+    let answers = ask_all_nodes(context, dry_run).await;
     for (node, answer) in context.nodes.iter().zip(&answers) {
         if let Answer::Error(NodeError::ClockOff(by)) = answer {
             let (node, reason) = (Arc::clone(node.address()), NodeError::ClockOff(*by));
@@ -248,7 +251,7 @@ fn reply_of_joined(answer: &Answer) -> NodeReply {
     }
 }
 
-/// Returns an error if a node belongs to a quorum other than the allowed one.
+/// Returns an error if a node belongs to a quorum, except the quorum with the `allowed` fingerprint.
 fn refuse_known(
     context: &ClientContext,
     answers: &[Answer],

@@ -128,9 +128,10 @@ impl QuorumBuilder {
     /// change while the client is connected. No lease is lost if the servers accept the former credentials until every
     /// connection has been opened again.
     ///
-    /// The provider has half of the time of a dial (the node timeout, and at least a second; Sentinels and master have
-    /// equal shares of that time). If the provider fails, panics or takes longer, the dial uses the last credentials,
-    /// and a warning is logged. If there are no last credentials, the dial fails with
+    /// The provider has half of the time of a dial. A dial lasts for at most the node timeout, or a second if the node
+    /// timeout is shorter. For a node behind Sentinels, each Sentinel and the master have equal shares of the time of a
+    /// dial, and the provider has half of the master's share. If the provider fails, panics or takes longer, the dial
+    /// uses the last credentials, and a warning is logged. If there are no last credentials, the dial fails with
     /// [`NodeError::NoCredentials`](crate::error::NodeError::NoCredentials), and is repeated. The future runs on the
     /// runtime of the client and must not block its thread. A slow provider should return credentials from a cache.
     ///

@@ -25,10 +25,11 @@ const SHORTEST_GRACE: Duration = Duration::from_millis(50);
 /// The time without a quorum after which a warning names the reply of each node.
 const WARN_AFTER: Duration = Duration::from_secs(1);
 
-/// The answers that the nodes have given so far.
+/// The answers of the nodes until now.
 pub(super) struct ConnectProgress {
     /// The last answer of each node; `TimedOut` for a node that has not answered.
     pub(super) answers: Vec<Answer>,
+    /// The nodes that have answered or failed.
     answered: NodeSet,
 }
 
@@ -184,7 +185,8 @@ fn next_step(context: &ClientContext, progress: &ConnectProgress) -> ConnectStep
             RestartGuard::PerConnection | RestartGuard::PerVote => ConnectStep::Grace,
         };
     }
-    let lasting = answers.iter().enumerate().filter(|node| is_lasting(node.1) || is_unfit(*node)).count();
+    let fails = |numbered: &(usize, &Answer)| is_lasting(numbered.1) || is_unfit(*numbered);
+    let lasting = answers.iter().enumerate().filter(fails).count();
     if lasting > electorate.spare() { progress.step_before_failure() } else { ConnectStep::Wait }
 }
 

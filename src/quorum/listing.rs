@@ -110,9 +110,9 @@ impl fmt::Display for LockName {
 /// inspects each wanted lock like [`Quorum::inspect`].
 ///
 /// A node goes through all of its keys by `SCAN`, in steps of about a hundred keys, so the Redis user needs [that
-/// permission](crate::error::NodeError::ScanForbidden). Each step may take a node timeout. The list contains every lock
-/// that an answering node has during the whole call. A lock that is acquired or unlocked during the call may be
-/// missing.
+/// permission](crate::error::NodeError::ScanForbidden). Each step may take a node timeout. The list contains every
+/// wanted lock that an answering node has during the whole call. A lock that is acquired or unlocked during the call
+/// may be missing.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

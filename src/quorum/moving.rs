@@ -46,9 +46,9 @@ const MAX_ROUNDS: u32 = 3;
 /// # Errors
 ///
 /// * [`AdminError::Config`] if the settings of either builder are invalid, if the clock of a new node is off by more
-///   than an hour, or if two addresses of one builder lead to one server. The error is the same if nodes could not
-///   distinguish the two configurations, because only their addresses differ. In this case, give the new configuration
-///   a [`name`](QuorumBuilder::name) of its own.
+///   than an hour, or if two addresses of one builder lead to one server. The error is also `Config` if the two
+///   configurations differ only in the addresses of the nodes, because nodes cannot distinguish such configurations. In
+///   this case, give the new configuration a [`name`](QuorumBuilder::name) of its own.
 /// * [`AdminError::OtherQuorum`] if a new node belongs to another quorum or to another move, or if too many old nodes
 ///   do.
 /// * [`AdminError::Incomplete`] if a new node did not answer, or if the old nodes that did not answer could still be a
@@ -70,7 +70,7 @@ pub(super) async fn reconfigure_with(old: &Client, new: &Client, new_name: &str)
 }
 
 /// Gives up a move that was interrupted or failed: opens the nodes that the move has closed, for the old configuration.
-/// The arguments are those of the call of [`reconfigure`]. End that call before.
+/// Pass the arguments of the call of [`reconfigure`], after the end of that call.
 ///
 /// In its last step before it opens new nodes, a move closes old nodes for good. The move can be given up until the
 /// remaining old nodes are no quorum. Until then no client has a lease under the new configuration, and old leases stay
@@ -185,8 +185,8 @@ impl<'a> Move<'a> {
         if joining.iter().all(can_join) { Ok(false) } else { Err(untouched(self.after, &joining, can_join)) }
     }
 
-    /// Closes old nodes, and returns the fingerprints of the closed nodes. If the remaining old nodes are a quorum, or
-    /// if a new node takes part in another move, opens the nodes again that this call has closed.
+    /// Closes old nodes, and returns the fingerprints of the closed nodes. If the move cannot continue, because of the
+    /// remaining old nodes or of a new node, opens the nodes again that this call has closed, and returns an error.
     async fn close(&self, round: u32) -> Result<Vec<Option<Fingerprint>>, AdminError> {
         // Every request has a fingerprint of its own. Otherwise a late request could close a node that was open during
         // the wait, and the move would count this node as closed for the whole wait.
@@ -205,7 +205,7 @@ impl<'a> Move<'a> {
             old = ask_all_nodes(self.before, Operation::Reconfigure(close(1))).await;
         }
         let mine = closing(last_request);
-        if let Err(error) = self.check_closed(&old, &close(last_request)).await {
+        if let Err(error) = self.close_new_and_check(&old, &close(last_request)).await {
             for request in 0..=last_request {
                 let open =
                     Operation::Reconfigure(Reconfigure { from: closing(request), to: self.from.clone() });
@@ -221,8 +221,9 @@ impl<'a> Move<'a> {
     }
 
     /// Closes the new nodes that belong to the old configuration but are not in the list of old nodes. Returns an error
-    /// if the old nodes that are not closed are a quorum, or if a new node takes part in another move.
-    async fn check_closed(&self, old: &[Answer], close: &Reconfigure) -> Result<(), AdminError> {
+    /// if the old nodes that are not closed are a quorum, if an old node is closed for another move, or if a new node
+    /// did not answer or takes no part in this move.
+    async fn close_new_and_check(&self, old: &[Answer], close: &Reconfigure) -> Result<(), AdminError> {
         let new = inspect_started(self.after).await?;
         let is_open = |answer: &Answer| self.stage(answer) == Stage::Open;
         let close = |node: usize| is_open(new.get(node)?).then(|| Operation::Reconfigure(close.clone()));
@@ -288,7 +289,7 @@ impl<'a> Move<'a> {
         // A node that does not answer may be open.
         let may_be_open = |answer: &Answer| matches!(self.stage(answer), Stage::Silent | Stage::Moved(_));
         let has_begun = found.iter().any(may_be_open);
-        let admit = if has_begun { register(self.after) } else { init_operation(self.after, false) };
+        let admit = if has_begun { register(self.after) } else { init_operation(self.after) };
         let admitted = ask_all_nodes(self.after, admit).await;
         let open = |node: usize| {
             let (Stage::Closed(by) | Stage::ClosedFromAny(by) | Stage::ClosedForGood(by)) =
@@ -355,8 +356,9 @@ impl<'a> Move<'a> {
         if now.iter().all(is_open) { Ok(()) } else { Err(self.incomplete(&now, is_open)) }
     }
 
-    /// Whether nodes that are closed for good have to stay closed, because their round may close enough nodes. The
-    /// round cannot close a node that is open now, because its request names the fingerprint that the node had before.
+    /// Whether nodes that are closed for good have to stay closed, because the round that closed them may close enough
+    /// nodes. That round cannot close a node that is open now: the request of the round names the fingerprint that the
+    /// node had before.
     fn are_final(&self, old: &[Answer]) -> bool {
         let open = old.iter().filter(|answer| self.stage(answer) == Stage::Open).count();
         mutation::altered(Mutation::OpenClosedForGood, is_minority(self.before, open), |_| false)

@@ -12,8 +12,8 @@ use crate::{
 /// The grace of [`Quorum::shutdown`](crate::Quorum::shutdown): the longest wait for unlocks that block no resource.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
-/// The time between two checks of the unconfirmed unlocks, while a lease blocks its resource beyond the grace. The
-/// checks are necessary only if no quorum of nodes confirms an unlock.
+/// The time between two checks of the unconfirmed unlocks after the grace, while a lease blocks its resource because no
+/// quorum of nodes has confirmed the unlock.
 const RECHECK_DELAY: Duration = Duration::from_millis(50);
 
 /// The largest number of resources of one node that the text of a report names.
@@ -105,8 +105,8 @@ pub(crate) async fn shutdown(client: &Client, grace: Duration) -> ShutdownReport
     let context = &*client.context;
     let end_of_grace = context.now() + grace;
     client.close();
-    // Attempts in flight have to roll back first, since closed nodes accept no requests. If its future is polled, an
-    // attempt ends by itself within the attempt timeout.
+    // Attempts in flight have to roll back first, since closed nodes accept no requests. An attempt whose future is
+    // polled ends by itself within the attempt timeout.
     let attempts_end = context.clock.sleep_until(context.now() + context.settings.attempt_timeout);
     select(pin!(context.attempts.idle()), attempts_end).await;
     let mut drained = pin!(drained(context));

@@ -196,7 +196,7 @@ async fn invalid_numbers_of_permits_or_resources_are_refused() {
     let refused = quorum.any_of(&names).try_lock().await.unwrap_err();
     assert_eq!(refused.to_string(), "group: 65 resources: expected at most 64");
     let twice = quorum.any_of(["a", "b", "a"]).lock().await.unwrap_err();
-    assert_eq!(twice.to_string(), "group: a stands twice: name each resource once");
+    assert_eq!(twice.to_string(), "group: a is named twice: name each resource once");
     quorum.shutdown().await;
     assert_eq!(
         quorum.semaphore("s", 1).try_acquire().await.unwrap_err(),

@@ -1,4 +1,4 @@
-//! The arguments of a program with settings of its own, and the precedence of settings.
+//! The settings from a program's own arguments, and the precedence of the sources of settings.
 
 use std::{
     ffi::OsString,
@@ -68,8 +68,8 @@ impl Arguments {
     }
 }
 
-/// Returns settings as [`load`](super::load) does, for a program with arguments of its own, or with an environment that
-/// is not the environment of the process, such as a map in a test, or `|_| None`.
+/// Returns settings as [`load`](super::load) does, but with the arguments of a program, and with any function as the
+/// environment: a map in a test, for example, or `|_| None` for an empty environment.
 ///
 /// # Errors
 ///
@@ -95,8 +95,8 @@ fn urls_of(path: &Path) -> UrlSource {
     })
 }
 
-/// Returns the variables of the environment whose value differs from the setting of a file that
-/// [overrides](Arguments::file_before_environment) them.
+/// Returns the variables of the environment that a file [overrides](Arguments::file_before_environment) with another
+/// value. A variable is left out if the arguments also have its setting.
 ///
 /// # Errors
 ///

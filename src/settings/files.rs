@@ -60,8 +60,8 @@ impl Files {
         overridden.into_iter().filter_map(|(name, differs)| differs.then_some(name))
     }
 
-    /// Checks the files, and passes their paths to the builder of a quorum. Its clients read the files again at every
-    /// dial.
+    /// Checks the files, and passes their paths to the builder of a quorum. The clients of the quorum read the files
+    /// again at every dial.
     ///
     /// # Errors
     ///

@@ -11,8 +11,9 @@
 //! # }
 //! ```
 //!
-//! An argument overrides the environment, which overrides the file, which overrides the default. A later call
-//! of the [`QuorumBuilder`] overrides all of them.
+//! The environment overrides the file, and the file overrides the defaults. The arguments of the command override the
+//! environment. A later call of a setter of the [`QuorumBuilder`] overrides all of these sources, except that `nodes`
+//! and `ca_certificates` add to the earlier values.
 //!
 //! | file | environment | |
 //! |---|---|---|

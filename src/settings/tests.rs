@@ -94,7 +94,7 @@ fn each_key_of_a_file_has_a_variable_of_equal_effect() {
         assert_same(loaded(&Arguments::new(), &set), &by_file);
         assert_ne!(format!("{by_file:?}"), format!("{:?}", builder(&["redis://a"])), "{key} changes nothing");
     }
-    assert_eq!(table.len(), 11, "the example must have all keys");
+    assert_eq!(table.len(), 11, "the example must have all keys except `label` and `[tls]`");
 }
 
 #[test]
@@ -158,7 +158,8 @@ fn the_error_of_a_variable_names_the_variable_and_its_value() {
     }
 }
 
-/// A url in the place of another setting, or outside of a list, is refused as a value of a wrong kind.
+/// A url may hold a password. In these cases the url is in the place of another setting or of a key, or outside of a
+/// list.
 #[test]
 fn the_error_of_a_misplaced_value_shows_no_part_of_the_value() {
     let nodes = ("REDQUORUM_NODES", "redis://a");

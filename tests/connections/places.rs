@@ -51,7 +51,7 @@ async fn two_databases_of_one_server_are_refused_as_one_server() {
         Quorum::builder().nodes([format!("{url}/0"), format!("{url}/1")]).connect().await.unwrap_err();
     let Error::Config(ConfigError::Url { url: address, .. }) = &error else { panic!("{error:?}") };
     assert_eq!(**address, format!("127.0.0.1:{port}"));
-    assert!(error.to_string().contains("whatever its databases"), "{error}");
+    assert!(error.to_string().contains("even if the urls differ in database"), "{error}");
     let other = format!("redis://localhost:{port}/1");
     let builder = Quorum::builder().nodes([url, other]);
     let Err(AdminError::Config(from_init)) = admin::init(&builder).await else {

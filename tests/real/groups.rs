@@ -185,7 +185,7 @@ async fn an_invalid_group_is_an_error_before_any_request() {
     assert_eq!(reason(none().lock().await), empty);
     assert_eq!(reason(none().try_lock().await), empty);
     assert_eq!(reason(none().try_lock_for(SOON).await), empty);
-    let twice = "b stands twice: name each resource once";
+    let twice = "b is named twice: name each resource once";
     assert_eq!(reason(quorum.multi_lock(["b", "a", "b"]).lock().await), twice);
     assert_eq!(reason(quorum.multi_lock(["b"]).and_read(["b"]).lock().await), twice);
     let joined = MultiLock::across(["b", "b"].map(|name| quorum.red_lock(name)));

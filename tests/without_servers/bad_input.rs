@@ -74,8 +74,8 @@ async fn no_nodes_and_too_many_are_refused() {
     assert_eq!(none, ConfigError::NoNodes);
     assert_eq!(
         none.to_string(),
-        "no nodes: name at least one, or an odd number such as 3 or 5 for a quorum, by `nodes` of the builder or of \
-         a settings file (whose path may be in REDQUORUM_CONFIG), or by REDQUORUM_NODES"
+        "no nodes: name an odd number of nodes, such as 3 or 5: by `nodes` of the builder, by `nodes` in the settings \
+         file that REDQUORUM_CONFIG or the program names, or by REDQUORUM_NODES"
     );
     let urls = (0..65).map(|port| format!("redis://10.0.0.1:{}", 7000 + port));
     let many = refused(Quorum::builder().nodes(urls)).await;
@@ -98,8 +98,8 @@ async fn an_address_given_twice_is_refused() {
         let error = refused(Quorum::builder().nodes(["redis://localhost:7000", other])).await;
         assert_eq!(
             error.to_string(),
-            "localhost:7000: the node is named twice: each server has one vote, whatever its databases and users, so \
-             name it once",
+            "localhost:7000: the node is named twice: each server has one vote, even if the urls differ in database or \
+             user, so name the server once",
             "{other}"
         );
     }

@@ -59,7 +59,8 @@ pub(crate) struct NodeLeaseState {
     /// The number of locks and renewals that the node may still execute, because the node has not answered, or because
     /// the answer is an error that may come from a proxy.
     pub(crate) unanswered: u32,
-    /// Whether a renewal was sent to the node. If so, the node may have the key and still execute unanswered requests.
+    /// Whether a renewal was sent to the node. If so, the key on the node is no evidence that the node has executed
+    /// every request of the lease.
     pub(crate) was_renewed: bool,
     /// The time of the last renewal that was submitted to the node. The renewal may not be sent yet.
     pub(crate) renewed_at: Option<Instant>,

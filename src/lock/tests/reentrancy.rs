@@ -217,7 +217,7 @@ async fn a_group_without_resources_or_with_duplicates_is_refused() {
     let empty = quorum.multi_lock::<&str>([]).lock().await;
     assert_eq!(empty.unwrap_err().to_string(), "group: no resources: name at least one");
     let twice = quorum.multi_lock(["b", "a", "b"]).try_lock().await;
-    assert_eq!(twice.unwrap_err().to_string(), "group: b stands twice: name each resource once");
+    assert_eq!(twice.unwrap_err().to_string(), "group: b is named twice: name each resource once");
 }
 
 #[tokio::test(start_paused = true)]

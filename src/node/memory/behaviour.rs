@@ -130,7 +130,7 @@ impl MemoryServer {
         mem::take(&mut mutex::lock(&self.behaviour.state).log)
     }
 
-    /// Publishes a notice, which no operation has caused.
+    /// Publishes a notice that no operation has caused.
     pub(crate) fn publish(&self, topic: &Resource) {
         self.listeners.notify(topic);
     }

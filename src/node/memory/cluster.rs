@@ -21,7 +21,7 @@ pub struct MemoryCluster {
 }
 
 impl MemoryCluster {
-    /// Creates `nodes` empty nodes. The number is checked when a client is built.
+    /// Creates `nodes` empty nodes. A client that connects checks the number.
     #[must_use]
     pub fn new(nodes: usize) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(TokioClock::new());

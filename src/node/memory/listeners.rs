@@ -11,7 +11,8 @@ use crate::{
     values::Resource,
 };
 
-/// The listeners of one server, in the order of their subscriptions.
+/// The listeners of one server, by topic, and in the order of their subscriptions. A topic is a resource, or the name
+/// of another channel, such as that of the wakes of a waiter.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     table: Mutex<ListenerTable>,
@@ -20,51 +21,52 @@ pub(super) struct Listeners {
 #[derive(Debug, Default)]
 struct ListenerTable {
     next: u64,
-    by_resource: BTreeMap<Resource, BTreeMap<u64, Arc<dyn Listener>>>,
+    by_topic: BTreeMap<Resource, BTreeMap<u64, Arc<dyn Listener>>>,
 }
 
 impl Listeners {
     /// Adds a listener. Returns the number by which [`remove`](Self::remove) finds the listener.
-    pub(super) fn add(&self, resource: &Resource, listener: Arc<dyn Listener>) -> u64 {
+    pub(super) fn add(&self, topic: &Resource, listener: Arc<dyn Listener>) -> u64 {
         let mut table = mutex::lock(&self.table);
         let number = table.next;
         table.next += 1;
-        table.by_resource.entry(resource.clone()).or_default().insert(number, listener);
+        table.by_topic.entry(topic.clone()).or_default().insert(number, listener);
         number
     }
 
-    pub(super) fn remove(&self, resource: &Resource, number: u64) {
+    pub(super) fn remove(&self, topic: &Resource, number: u64) {
         let mut table = mutex::lock(&self.table);
-        let Some(listeners) = table.by_resource.get_mut(resource) else { return };
+        let Some(listeners) = table.by_topic.get_mut(topic) else { return };
         let removed = listeners.remove(&number);
         if listeners.is_empty() {
-            table.by_resource.remove(resource);
+            table.by_topic.remove(topic);
         }
         // The drop of a listener may call this function again, so the mutex is released first.
         drop(table);
         drop(removed);
     }
 
-    /// Sends a release notice to all listeners of a resource.
-    pub(super) fn notify(&self, resource: &Resource) {
+    /// Passes a notice to all listeners of its topic, as [`Notice::Released`]. Listeners receive every published notice
+    /// in this form.
+    pub(super) fn notify(&self, topic: &Resource) {
         let listeners: Vec<_> = {
             let table = mutex::lock(&self.table);
-            table.by_resource.get(resource).into_iter().flat_map(BTreeMap::values).map(Arc::clone).collect()
+            table.by_topic.get(topic).into_iter().flat_map(BTreeMap::values).map(Arc::clone).collect()
         };
         for listener in listeners {
             listener.notice(Notice::Released);
         }
     }
 
-    /// Returns the number of listeners of a resource.
-    pub(super) fn count_of(&self, resource: &Resource) -> u32 {
+    /// Returns the number of listeners of a topic.
+    pub(super) fn count_of(&self, topic: &Resource) -> u32 {
         let table = mutex::lock(&self.table);
-        let listeners = table.by_resource.get(resource).map_or(0, BTreeMap::len);
+        let listeners = table.by_topic.get(topic).map_or(0, BTreeMap::len);
         u32::try_from(listeners).unwrap_or(u32::MAX)
     }
 
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        mutex::lock(&self.table).by_resource.values().map(BTreeMap::len).sum()
+        mutex::lock(&self.table).by_topic.values().map(BTreeMap::len).sum()
     }
 }

@@ -90,7 +90,7 @@ impl MemoryServer {
         responder.answer(answers);
     }
 
-    /// Executes operations. Returns the answers, and the resources and topics of the notices.
+    /// Executes operations. Returns the answers, and the topics of the notices.
     fn execute(
         &self,
         parameters: &QuorumParameters,
@@ -163,11 +163,11 @@ impl Node for MemoryNode {
         reply
     }
 
-    fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription {
-        let number = self.server.listeners.add(resource, Arc::clone(&listener));
+    fn subscribe(&self, topic: &Resource, listener: Arc<dyn Listener>) -> Subscription {
+        let number = self.server.listeners.add(topic, Arc::clone(&listener));
         listener.notice(Notice::Subscribed);
-        let (server, resource) = (Arc::clone(&self.server), resource.clone());
-        Subscription::new(move || server.listeners.remove(&resource, number))
+        let (server, topic) = (Arc::clone(&self.server), topic.clone());
+        Subscription::new(move || server.listeners.remove(&topic, number))
     }
 
     fn undelivered(&self) -> Vec<PendingUnlocks> {

@@ -92,8 +92,8 @@ fn the_close_of_a_client_does_not_close_the_server() {
     assert!(matches!(answer(&other_client, take("a", "2", 5000)), Answer::Granted { .. }));
 }
 
-/// A listener that calls the node, drops its own subscription and records its name when it receives
-/// a release notice.
+/// A listener that handles a release notice with a call of the node, the drop of its own subscription, and the record
+/// of its name.
 #[derive(Debug)]
 struct ReentrantListener {
     name: &'static str,

@@ -9,40 +9,41 @@ use crate::{
 
 /// The answer of a node to one [`Operation`](super::Operation).
 ///
-/// Each variant begins with its operations. An enqueue and a downgrade contain a lock, and also have the answers of a
-/// lock, unless a variant excludes them.
+/// The doc of each variant begins with the operations that get this answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Lock: granted, now or by an earlier delivery, with this vote for the fencing token.
+    /// Lock, enqueue, downgrade: granted, now or by an earlier delivery, with this vote for the fencing token.
     Granted { vote: u64 },
-    /// Lock except of an enqueue, renewal: refused, because another lease holds one of the resources.
+    /// Lock, downgrade, renewal: refused, because another lease holds one of the resources.
     Held(Holder),
-    /// Lock except of a downgrade: deferred, because another waiter is first in the queue, a mark makes newcomers
-    /// yield, or another lease holds a resource of an enqueue.
+    /// Lock, enqueue: deferred, because waiters are queued or a mark makes the client yield. Enqueue: deferred, because
+    /// another lease holds one of the resources, or because the request is only for a queue entry.
     Queued(Queued),
     /// Withdrawal: done. The waiter has no queue entry now.
     Withdrawn,
-    /// Lock, renewal: refused, because the node has a tombstone of this lease id.
+    /// Lock, enqueue, downgrade, renewal: refused, because the node has a tombstone of the lease id, or, for a
+    /// downgrade, of the writer.
     Tombstone,
-    /// Any operation: refused, because the node belongs to another quorum. Unlocks, force-unlocks, withdrawals,
-    /// inspections, observations, listings and initialisations never get this answer.
+    /// Any operation except unlock, force-unlock, withdrawal, inspection, observation, listing and initialisation:
+    /// refused, because the node belongs to another quorum.
     WrongQuorum { fingerprint: Fingerprint },
     /// Write-back: done. No counter is below the token now.
     WrittenBack,
-    /// Write-back: refused, because the lease does not hold all resources, or a counter exceeds the token.
-    /// `counter` is the largest counter, 0 if there is none.
+    /// Write-back: refused, because the lease does not hold all resources, or because a counter, a phase of readers or
+    /// the minimum token exceeds the token. `counter` is the largest counter, 0 if there is none.
     NotWrittenBack { counter: u64 },
     /// Renewal: done. `proves` is whether the node certainly never gave a vote above the token of the lease, so that no
     /// later lease has the vote of this node.
     Renewed { proves: bool },
-    /// Unlock, force-unlock: done, with the number of deleted keys. The lease did not hold the remaining resources.
+    /// Unlock: done, with the number of resources that the lease held on this node. Force-unlock: done, with the number
+    /// of resources that any lease held on this node.
     Unlocked { deleted: u32 },
     /// Granted enqueue, renewal, unlock: the answer of a node on which one of the resources has waiters.
     WithWaiters(Box<Self>),
     /// Unlock, sent again after its connection broke: no key was found. The first delivery may have deleted the keys.
     UnlockedBefore,
-    /// Lock, write-back, vacancy query, latch: refused, because the node may have lost votes. Reconfiguration: refused,
-    /// because the node has no metadata.
+    /// Lock, enqueue, downgrade, write-back, vacancy query, latch: refused, because the node may have lost votes.
+    /// Reconfiguration: refused, because the node has no metadata.
     Abstains(Abstention),
     /// Renewal: done, but no vote, because the node may have lost votes.
     RenewedInQuarantine(Abstention),
@@ -66,7 +67,7 @@ pub(crate) enum Answer {
     CountMismatch(u32),
     /// Registration, initialisation, reconfiguration: done.
     Registered(Registration),
-    /// Initialisation: refused, because the node has metadata.
+    /// Initialisation: refused, because the node belongs to a quorum, or may have forgotten a quorum.
     AlreadyRegistered { fingerprint: Fingerprint },
     /// Any operation: no answer, or an error. An error is no evidence that a resource is held.
     Error(NodeError),
@@ -142,7 +143,7 @@ impl Abstention {
     }
 }
 
-/// Shows an answer that refuses nothing as a performed request.
+/// Shows an answer that refuses nothing, and a count mismatch, as a performed request.
 impl From<&Answer> for NodeReply {
     fn from(answer: &Answer) -> Self {
         match answer {

@@ -24,8 +24,8 @@ pub(crate) struct Enqueue {
     pub(crate) arrival: u64,
     /// The ttl of the queue entry, which each request renews. `None`: the waiter does not enter the queue.
     pub(crate) entry_ttl: Option<Duration>,
-    /// Whether the node only writes the queue entry, and does not lock. Set for a stale queue node, because its grant
-    /// would be in vain: the node does not know the lease that has a quorum.
+    /// Whether the node only writes the queue entry, and does not lock. Set for a stale queue node. A grant of this
+    /// node would be in vain, because the node does not have the key of the lease that has a quorum.
     pub(crate) enqueue_only: bool,
 }
 
@@ -53,7 +53,7 @@ impl Operate for Enqueue {
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
         let Self { lock, resource, waiter, arrival, entry_ttl, enqueue_only } = self;
-        let is_short = lock.is_of_one() && !enqueue_only;
+        let is_short = lock.is_exclusive_of_one() && !enqueue_only;
         let arguments = match is_short {
             true => arguments.short_name("head"),
             false => arguments.name_for("enqueue", &lock.resources),

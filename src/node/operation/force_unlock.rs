@@ -1,4 +1,4 @@
-//! Force-unlock: deletes the lock of any lease, and leaves a tombstone that refuses its renewals.
+//! Force-unlock: deletes the keys of any lease, and leaves a tombstone that refuses renewals of the lease.
 
 use crate::{
     clock::Instant,

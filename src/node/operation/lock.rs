@@ -15,11 +15,11 @@ pub(crate) struct Lock {
     pub(crate) resources: Resources,
     pub(crate) lease_id: LeaseId,
     pub(crate) ttl: Duration,
-    /// One more than the largest counter that the client has seen, or 0 for no hint. By a hint, different counters of
-    /// the nodes become equal again, so that the votes agree and no write-back is needed.
+    /// The hint: one more than the largest counter that the client has seen, or 0 for no hint. A node with smaller
+    /// counters gives the hint as its vote. Then the votes of the nodes agree, and no write-back is needed.
     pub(crate) hint: u64,
-    /// Whether the node ignores wait queues and yield marks, because the client has passed the queue: the
-    /// queue node has woken the client, or has granted.
+    /// Whether the node ignores wait queues and yield marks, because the queue node has woken the client or has
+    /// granted.
     pub(crate) ignores_queue: bool,
     /// Whether the client will not wait after a refusal, so that the node sets no mark.
     pub(crate) will_not_wait: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Lock {
 
 impl Lock {
     /// Whether the lock is exclusive and names one resource.
-    pub(super) fn is_of_one(&self) -> bool {
+    pub(super) fn is_exclusive_of_one(&self) -> bool {
         self.resources.len() == 1 && !self.resources.is_shared(0)
     }
 
@@ -60,7 +60,7 @@ impl Operate for Lock {
         if is_usual && !(resources.is_shared(0) && self.will_not_wait) {
             let name = if resources.is_shared(0) { "share" } else { self.operation_name("lock", "try") };
             arguments.short_name(name).lease_id(lease_id).ttl(*ttl);
-        } else if *ignores_queue && !self.will_not_wait && self.is_of_one() {
+        } else if *ignores_queue && !self.will_not_wait && self.is_exclusive_of_one() {
             arguments.short_name("turn").lease_id(lease_id).ttl(*ttl).number(*hint);
         } else {
             let name = if *ignores_queue {

@@ -18,7 +18,7 @@
 //! | vacant | calls for any slot of a semaphore, or any of several resources |
 //! | proclaim, observe | elections |
 //! | latch | latches |
-//! | inspect | inspections, holder checks and health checks |
+//! | inspect | inspections, holder checks, health checks, new clients and administration |
 //! | list, force-unlock, init, reconfigure | administration |
 //! | register | each new connection |
 
@@ -170,8 +170,8 @@ operations! {
     }
 }
 
-/// The fast paths of frequent operations, in the order of their substitution: `$FAST_LOCK` contains
-/// `$FAST_LEAVE`.
+/// The fast paths of frequent operations, in the order of their substitution into the script. `$FAST_LOCK` is before
+/// `$FAST_LEAVE`, because the text of `$FAST_LOCK` contains `$FAST_LEAVE`.
 pub(crate) const FAST_PATHS: &[(&str, &str)] = &[
     ("$FAST_LOCK", include_str!("lock.fast.lua")),
     ("$FAST_LEAVE", include_str!("enqueue.fast.lua")),

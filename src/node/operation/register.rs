@@ -26,7 +26,7 @@ pub(crate) enum NewNodes {
     Admit,
     /// A quarantine, because the node may have been flushed.
     Quarantine,
-    /// No change, for a client that only reads.
+    /// No change, for a read-only client.
     Ignore,
 }
 

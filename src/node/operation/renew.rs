@@ -18,7 +18,7 @@ pub(crate) struct Renew {
     pub(crate) holds: u32,
     pub(crate) ttl: Duration,
     pub(crate) token: u64,
-    /// Whether a client may wait for the resources. If none does, the renewal of a reader extends no yield mark.
+    /// Whether a client may wait for the resources. If not, the renewal of a reader extends no yield mark.
     pub(crate) may_have_waiters: bool,
 }
 

@@ -4,7 +4,8 @@ use std::{ops::Deref, sync::Arc};
 
 use crate::values::Resource;
 
-/// The resources of one lock, each exclusive or shared: sorted, without repetition, never empty.
+/// The resources of one lock, each exclusive or shared. The callers of the conversions below pass at least one name,
+/// sorted and without repetition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Resources {
     names: Arc<[Resource]>,

@@ -144,7 +144,7 @@ pub(crate) fn downgrade(names: &str, reader: &str, writer: &str, ttl: u64) -> Op
     Operation::Downgrade(Downgrade { lock, writer: lease_id(writer) })
 }
 
-/// Returns an arrival at a latch, which is open after this number of arrivals.
+/// Returns an arrival at a latch that opens after `count` arrivals.
 pub(crate) fn arrive(name: &str, count: u32, arrival: &str) -> Operation {
     Operation::Latch(Latch {
         latch: resource(name),

@@ -13,11 +13,12 @@ use crate::{
 pub(crate) struct Unlock {
     pub(crate) resources: Resources,
     pub(crate) lease_id: LeaseId,
-    /// Whether a quorum had granted the lease. Only then, the node publishes a release notice and renews the yield
-    /// mark. The node wakes the first waiter in any case.
+    /// Whether a quorum had granted the lease. If so, the node publishes a release notice, and sets a new yield mark in
+    /// place of an old one. The node wakes the first waiter in any case.
     pub(crate) notify: bool,
     pub(crate) tombstone: Tombstone,
-    /// Whether the queue node has reported waiters. If so, the node sets a yield mark, by which newcomers yield.
+    /// Whether the queue node has reported waiters. If so, and with `notify`, the node sets a yield mark, by which
+    /// newcomers yield.
     pub(crate) has_waiters: bool,
 }
 

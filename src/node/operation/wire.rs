@@ -1,7 +1,7 @@
 //! The wire format of operations: the arguments of the script, and its replies.
 //!
-//! The format does not depend on a client library. `node/redis` implements the sink of the arguments, and converts the
-//! library's values.
+//! The format does not depend on the crate `redis`. `node/redis` implements [`ArgumentSink`] for the commands of that
+//! crate, and converts the values of that crate to [`Value`].
 
 use std::{fmt, time::Duration};
 
@@ -33,8 +33,8 @@ impl<'a> Arguments<'a> {
         self.bytes(name.as_bytes()).index(resources)
     }
 
-    /// Writes the name of an operation, and the number of its resources. If any resource is shared, a flag for
-    /// each resource precedes the name.
+    /// Writes the name of an operation, and the number of its resources. If any resource is shared, two arguments
+    /// precede the name: the word `shared`, and a text with `1` for each shared and `0` for each exclusive resource.
     pub(super) fn name_for(&mut self, name: &str, resources: &Resources) -> &mut Self {
         if resources.is_any_shared() {
             let shared: String =
@@ -44,7 +44,7 @@ impl<'a> Arguments<'a> {
         self.name(name, resources.len())
     }
 
-    /// Writes the short name of an operation on one resource.
+    /// Writes the name of an operation that always has one resource, without the number of resources.
     pub(super) fn short_name(&mut self, name: &str) -> &mut Self {
         self.bytes(name.as_bytes())
     }
@@ -78,7 +78,7 @@ impl<'a> Arguments<'a> {
         self.joined(format_args!("{}", time.as_millis()))
     }
 
-    /// Writes several values as one argument.
+    /// Writes a formatted text as one argument. The text may join several values.
     pub(crate) fn joined(&mut self, values: fmt::Arguments<'_>) -> &mut Self {
         self.0.push_text(values);
         self
@@ -115,6 +115,7 @@ pub(crate) enum ScriptReply<'a> {
     /// A bare number, the form of the most frequent answers. A table around the number would cost the server more
     /// than the number itself.
     Number(u64),
+    /// A table: the tag that names the kind of answer, and the fields of the answer.
     Tagged(&'a [u8], &'a [Value]),
 }
 

@@ -15,7 +15,7 @@ use crate::{
     values::NodeError,
 };
 
-/// Connects to one node and registers there.
+/// Connects to one node, and registers there if the client registers.
 #[derive(Debug)]
 pub(super) struct Dialler {
     /// The address of the node, for traces and for the check for duplicate servers.
@@ -39,7 +39,7 @@ impl Dialler {
         }
     }
 
-    /// Connects and registers, within the timeout from now.
+    /// Connects, and registers if the client registers. The timeout begins at the call, not at the first poll.
     pub(super) fn dial(&self) -> impl Future<Output = Result<Registered, NodeError>> + use<> {
         let (transport, timeout) = (Arc::clone(&self.transport), self.timeout);
         let (clock, registers) = (Arc::clone(&self.clock), self.registers);

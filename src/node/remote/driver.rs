@@ -15,7 +15,7 @@
 //! | answer to a further registration | continues in the same incarnation, else breaks the connection |
 //! | answer of a replica | breaks the connection, if the client registers or the transport follows the master |
 //! | the node has lost the script | registers again, loads the script, and sends the calls again |
-//! | subscription confirmed, notice | notifies the listeners of the resource |
+//! | subscription confirmed, notice | notifies the listeners of the topic |
 //! | a long silence, or the end of the connection | dials again |
 
 use std::{
@@ -123,7 +123,8 @@ impl Driver {
         }
     }
 
-    /// Waits before a dial.
+    /// Waits before a dial, for `most`. A request that is submitted after the last failure shortens the wait, but not
+    /// below `least`.
     async fn wait(&mut self, Delay { least, most }: Delay) -> Result<(), Done> {
         if most.is_zero() {
             return Ok(());
@@ -248,20 +249,20 @@ impl Driver {
             }
             ConnectionEvent::NotLoaded { batch } => {
                 if self.shared.lock().send_queue.not_loaded(batch, now) {
-                    // The calls may reach another server now, behind a proxy. The registration is sent first, because
-                    // the registration compares the incarnations. Until its answer, calls name the former incarnation,
-                    // so the other server refuses the calls.
+                    // Behind a proxy, the calls may reach another server now. The registration is sent first, because
+                    // the registration compares the incarnations. Until the answer to the registration, calls name the
+                    // former incarnation, so another server refuses the calls.
                     registered.register_again(self.registers, &*self.clock);
                     registered.connection.load();
                 }
             }
             ConnectionEvent::Loaded => self.shared.lock().send_queue.loaded(),
-            ConnectionEvent::Subscribed(resource) => {
-                let listeners = self.shared.lock().subscriptions.confirmed(&resource);
+            ConnectionEvent::Subscribed(topic) => {
+                let listeners = self.shared.lock().subscriptions.confirmed(&topic);
                 notify(&listeners, Notice::Subscribed);
             }
-            ConnectionEvent::Released(resource) => {
-                let listeners = self.shared.lock().subscriptions.listeners(&resource);
+            ConnectionEvent::Released(topic) => {
+                let listeners = self.shared.lock().subscriptions.listeners(&topic);
                 notify(&listeners, Notice::Released);
             }
             ConnectionEvent::NoticeRefused { command, error } => {

@@ -71,8 +71,8 @@ pub(crate) struct ConnectionConfig {
     pub(crate) clock: Arc<dyn Clock>,
     /// The spawner of the node's task.
     pub(crate) spawner: Arc<dyn Spawner>,
-    /// The treatment of new nodes by the registration. `None` for a client that does not register, because the
-    /// client only inspects or initialises nodes, or has no restart guard.
+    /// The treatment of new nodes by the registration. `None` for a client that does not register, because the client
+    /// is that of an administrator, or has no restart guard.
     pub(crate) registers: Option<NewNodes>,
     /// The label of the client.
     pub(crate) label: Label,
@@ -125,13 +125,13 @@ impl Node for RemoteNode {
         reply
     }
 
-    fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription {
+    fn subscribe(&self, topic: &Resource, listener: Arc<dyn Listener>) -> Subscription {
         // Resources with the same channel share a subscription. With a subscription for each resource, the end of the
-        // first subscription would end the notices of all these resources. As a consequence, the release of one
-        // resource also notifies the listeners of the other resources, which then attempt in vain.
-        let resource = names::shared_key_alias(resource);
+        // first subscription would end the notices of all these resources. Because of the shared subscription, the
+        // release of one resource also notifies the waiters for the other resources, and their attempts are in vain.
+        let topic = names::shared_key_alias(topic);
         let mut state = self.shared.lock();
-        let (id, is_confirmed) = state.subscriptions.add(&resource, Arc::clone(&listener));
+        let (id, is_confirmed) = state.subscriptions.add(&topic, Arc::clone(&listener));
         drop(state);
         self.shared.driver.wake();
         if is_confirmed {
@@ -140,7 +140,7 @@ impl Node for RemoteNode {
         let shared = Arc::downgrade(&self.shared);
         Subscription::new(move || {
             let Some(shared) = shared.upgrade() else { return };
-            let removed = shared.lock().subscriptions.remove(&resource, id);
+            let removed = shared.lock().subscriptions.remove(&topic, id);
             shared.driver.wake();
             drop(removed);
         })
@@ -195,6 +195,7 @@ struct NextSend {
 /// The state of the send queue after a tick.
 #[derive(Debug)]
 struct QueueDeadlines {
+    /// The number of requests that must still be delivered.
     undelivered: usize,
     is_done: bool,
     /// The time of the next tick if no other event happens.
@@ -230,8 +231,8 @@ impl NextSend {
         }
         for change in self.changes {
             match change {
-                Change::Subscribe(resource) => connection.subscribe(&resource),
-                Change::Unsubscribe(resource) => connection.unsubscribe(&resource),
+                Change::Subscribe(topic) => connection.subscribe(&topic),
+                Change::Unsubscribe(topic) => connection.unsubscribe(&topic),
             }
         }
     }

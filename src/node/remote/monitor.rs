@@ -6,7 +6,7 @@ use crate::node::transport::NoticeCommand;
 
 /// A receiver of the events of connections. The tasks that own the connections call its methods.
 pub(crate) trait Monitor: fmt::Debug + Send + Sync {
-    /// Handles the start of the first dial.
+    /// Handles the creation of the task that dials a node, before the first dial.
     fn dials(&self, _node: &Arc<str>) {}
 
     /// Handles a new connection. `again` is whether the node was connected before.

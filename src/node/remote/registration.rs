@@ -128,8 +128,8 @@ fn on_answer(
     }
 }
 
-/// Whether a replica answered. The votes of a replica would be lost, because the data of the master will replace its
-/// data.
+/// Whether a replica answered. The votes of a replica would be lost, because the data of the master will replace the
+/// data of the replica.
 pub(super) fn is_replica(answers: &[Answer]) -> bool {
     answers.contains(&Answer::Error(NodeError::ReadOnly))
 }

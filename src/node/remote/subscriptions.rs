@@ -14,18 +14,18 @@ use std::{
 
 use crate::{node::Listener, values::Resource};
 
-/// The listeners of one node, by resource.
+/// The listeners of one node, by topic. A topic is the shared-key alias of a resource, or the name of another channel.
 ///
 /// # Invariants
 ///
-/// 1. All listeners of a resource share one subscription on the connection. After a call of
-///    [`changes`](Self::changes), a resource without listeners has no subscription.
+/// 1. All listeners of a topic share one subscription on the connection. After a call of
+///    [`changes`](Self::changes), a topic without listeners has no subscription.
 /// 2. If a listener is added and removed between two calls of [`changes`](Self::changes), the connection
 ///    sends nothing.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
     subscriptions: BTreeMap<Resource, TopicState>,
-    /// The resources whose listeners and subscription may disagree.
+    /// The topics whose listeners and subscription may disagree.
     changed: BTreeSet<Resource>,
     next: u64,
 }
@@ -46,25 +46,25 @@ pub(super) enum Change {
 
 impl Subscriptions {
     /// Adds a listener. Returns its number, and whether the subscription is confirmed already.
-    pub(super) fn add(&mut self, resource: &Resource, listener: Arc<dyn Listener>) -> (u64, bool) {
+    pub(super) fn add(&mut self, topic: &Resource, listener: Arc<dyn Listener>) -> (u64, bool) {
         let id = self.next;
         self.next += 1;
-        let topic = self.subscriptions.entry(resource.clone()).or_default();
-        topic.listeners.push((id, listener));
-        if !topic.is_requested {
-            self.changed.insert(resource.clone());
+        let state = self.subscriptions.entry(topic.clone()).or_default();
+        state.listeners.push((id, listener));
+        if !state.is_requested {
+            self.changed.insert(topic.clone());
         }
-        (id, topic.is_confirmed)
+        (id, state.is_confirmed)
     }
 
     /// Removes a listener. Returns the listener to the caller, which must drop the listener after the mutex is
     /// unlocked.
-    pub(super) fn remove(&mut self, resource: &Resource, id: u64) -> Option<Arc<dyn Listener>> {
-        let topic = self.subscriptions.get_mut(resource)?;
-        let position = topic.listeners.iter().position(|(number, _)| *number == id)?;
-        let (_, listener) = topic.listeners.remove(position);
-        if topic.listeners.is_empty() {
-            self.changed.insert(resource.clone());
+    pub(super) fn remove(&mut self, topic: &Resource, id: u64) -> Option<Arc<dyn Listener>> {
+        let state = self.subscriptions.get_mut(topic)?;
+        let position = state.listeners.iter().position(|(number, _)| *number == id)?;
+        let (_, listener) = state.listeners.remove(position);
+        if state.listeners.is_empty() {
+            self.changed.insert(topic.clone());
         }
         Some(listener)
     }
@@ -80,17 +80,17 @@ impl Subscriptions {
         if self.changed.is_empty() {
             return changes;
         }
-        for resource in std::mem::take(&mut self.changed) {
-            let Some(topic) = self.subscriptions.get_mut(&resource) else { continue };
-            match (topic.listeners.is_empty(), topic.is_requested) {
+        for topic in std::mem::take(&mut self.changed) {
+            let Some(state) = self.subscriptions.get_mut(&topic) else { continue };
+            match (state.listeners.is_empty(), state.is_requested) {
                 (false, false) => {
-                    topic.is_requested = true;
-                    changes.push(Change::Subscribe(resource));
+                    state.is_requested = true;
+                    changes.push(Change::Subscribe(topic));
                 }
                 (true, is_requested) => {
-                    self.subscriptions.remove(&resource);
+                    self.subscriptions.remove(&topic);
                     if is_requested {
-                        changes.push(Change::Unsubscribe(resource));
+                        changes.push(Change::Unsubscribe(topic));
                     }
                 }
                 (false, true) => {}
@@ -103,31 +103,31 @@ impl Subscriptions {
     /// subscriptions.
     pub(super) fn disconnected(&mut self) -> Vec<Arc<dyn Listener>> {
         let mut interrupted = Vec::new();
-        for (resource, topic) in &mut self.subscriptions {
-            if topic.is_confirmed {
-                interrupted.extend(topic.listeners.iter().map(|(_, listener)| Arc::clone(listener)));
+        for (topic, state) in &mut self.subscriptions {
+            if state.is_confirmed {
+                interrupted.extend(state.listeners.iter().map(|(_, listener)| Arc::clone(listener)));
             }
-            topic.is_requested = false;
-            topic.is_confirmed = false;
-            self.changed.insert(resource.clone());
+            state.is_requested = false;
+            state.is_confirmed = false;
+            self.changed.insert(topic.clone());
         }
         interrupted
     }
 
-    /// Handles the confirmation of a subscription. Returns the listeners of the resource.
-    pub(super) fn confirmed(&mut self, resource: &Resource) -> Vec<Arc<dyn Listener>> {
-        if let Some(topic) = self.subscriptions.get_mut(resource).filter(|topic| topic.is_requested) {
-            topic.is_confirmed = true;
+    /// Handles the confirmation of a subscription. Returns the listeners of the topic.
+    pub(super) fn confirmed(&mut self, topic: &Resource) -> Vec<Arc<dyn Listener>> {
+        if let Some(state) = self.subscriptions.get_mut(topic).filter(|state| state.is_requested) {
+            state.is_confirmed = true;
         }
-        self.listeners(resource)
+        self.listeners(topic)
     }
 
-    /// Returns the listeners of a resource, in the order in which they were added.
-    pub(super) fn listeners(&self, resource: &Resource) -> Vec<Arc<dyn Listener>> {
-        let topic = self.subscriptions.get(resource);
-        topic
+    /// Returns the listeners of a topic, in the order in which they were added.
+    pub(super) fn listeners(&self, topic: &Resource) -> Vec<Arc<dyn Listener>> {
+        let state = self.subscriptions.get(topic);
+        state
             .into_iter()
-            .flat_map(|topic| &topic.listeners)
+            .flat_map(|state| &state.listeners)
             .map(|(_, listener)| Arc::clone(listener))
             .collect()
     }

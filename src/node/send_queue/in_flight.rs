@@ -34,7 +34,7 @@ const MIN_SILENCE: Duration = Duration::from_secs(3);
 ///
 /// # Invariant
 ///
-/// The node is unresponsive from the first overdue call until no call and no load is unanswered.
+/// The node is unresponsive from the detection of an overdue call or load until no call and no load is unanswered.
 #[derive(Debug)]
 pub(super) struct UnansweredCalls {
     node_timeout: Duration,
@@ -42,8 +42,7 @@ pub(super) struct UnansweredCalls {
     next: u64,
     /// The time at which the present load of the script began.
     loading: Option<Instant>,
-    /// Whether a call stayed unanswered for longer than the node timeout, and a call or load is still
-    /// unanswered.
+    /// Whether a call or load stayed unanswered for the node timeout, and a call or load is still unanswered.
     is_unresponsive: bool,
 }
 
@@ -85,8 +84,8 @@ impl UnansweredCalls {
         }
     }
 
-    /// Checks whether the oldest call is overdue, which makes the node unresponsive. Returns whether the node was
-    /// responsive until now.
+    /// Makes the node unresponsive if the oldest call, or the load of the script, is overdue. Returns whether the node
+    /// was responsive before and is unresponsive now.
     pub(super) fn record_overdue(&mut self, now: Instant) -> bool {
         let is_new =
             !self.is_unresponsive && self.oldest().is_some_and(|oldest| oldest + self.node_timeout <= now);
@@ -99,8 +98,8 @@ impl UnansweredCalls {
         self.oldest().is_some_and(|oldest| oldest + self.silence() <= now)
     }
 
-    /// Returns the time at which the oldest call becomes overdue. If the node is unresponsive, returns the
-    /// time at which the connection is given up.
+    /// Returns the time at which the oldest call, or the load of the script, becomes overdue. If the node is
+    /// unresponsive, returns the time at which the connection is given up.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let patience = if self.is_unresponsive { self.silence() } else { self.node_timeout };
         self.oldest().map(|oldest| oldest + patience)
@@ -137,7 +136,7 @@ impl UnansweredCalls {
         (id, operations)
     }
 
-    /// Removes one call, which is the oldest unless the connection violates the protocol.
+    /// Removes one call. Unless the connection violates the protocol, this call is the oldest.
     pub(super) fn take(&mut self, id: BatchId) -> Option<Batch> {
         let position = self.batches.iter().position(|batch| batch.id == id)?;
         self.batches.remove(position)

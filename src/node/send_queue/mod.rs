@@ -14,9 +14,9 @@
 //! | `connected` | calls may be sent |
 //! | `answered` | answers the callers; refused unlocks are retried after a delay |
 //! | `not_loaded` | requests a load of the script; requests that may be sent again return to their places |
-//! | `tick` | drops expired requests; if a call is overdue, the node is unresponsive and unsent requests are refused |
+//! | `tick` | drops expired requests, and returns due retries to their places; if a call is overdue, the node is unresponsive, and unsent requests are refused, except unlocks |
 //! | `dial_failed` | the node is down: unsent requests are refused, except unlocks |
-//! | `disconnected` | answers requests in flight as possibly executed; unlocks return to their places |
+//! | `disconnected` | answers requests in flight as possibly executed, and refuses unsent requests; unlocks return to their places |
 //! | `close` | accepts only unlocks; the queue is done when none is left |
 //! | `end` | answers all requests, and accepts no request |
 //!
@@ -67,15 +67,15 @@ pub(crate) const MAX_PENDING_OPERATIONS: usize = 4096;
 ///    place. In particular, no unlock overtakes an earlier lock or renewal with the same lease id. After a broken
 ///    connection, the unlocks are sent first, because the unlocks are the oldest requests.
 /// 2. Every reply is answered once.
-/// 3. An unlock is kept until the node executes the unlock or refuses it for good, its deadline passes, or the
-///    send queue ends.
+/// 3. An unlock is kept until the node executes the unlock or refuses it for good, until the deadline of the unlock
+///    passes, or until the send queue ends.
 /// 4. An unlock is sent again on the next connection, and after an error that may pass. If the node had lost the
 ///    script, the requests of the call were certainly not executed, and are sent again before their deadlines. In this
 ///    case, a request other than an unlock is sent again only if its caller still waits, no unlock of the same lease id
 ///    was submitted since, and no later request of the same lease id may have been executed. No other request is sent
 ///    twice.
-/// 5. At most [`MAX_CALLS_IN_FLIGHT`] calls are in flight, and no call is sent while a call in flight is older
-///    than the node timeout.
+/// 5. At most [`MAX_CALLS_IN_FLIGHT`] calls are in flight. No call is sent while the node is unresponsive, or while a
+///    load of the script is in progress.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
     stage: Stage,
@@ -99,7 +99,8 @@ struct ConnectionStatus {
     /// Whether any connection was ever established. Before the first connection, the node can have no key of this
     /// client.
     was_up: bool,
-    /// Whether a request was submitted since the last failure to connect.
+    /// Whether a request was submitted since the last failed dial, the end of the last connection, or the last call of
+    /// [`take_wanted`](SendQueue::take_wanted).
     is_wanted: bool,
 }
 
@@ -188,7 +189,8 @@ impl SendQueue {
         self.in_flight.on_answer();
     }
 
-    /// Handles the passing of time: drops expired requests, and detects a node that became unresponsive.
+    /// Handles the passing of time: detects a node that became unresponsive, returns due retries to their places, and
+    /// drops expired requests.
     pub(crate) fn tick(&mut self, now: Instant) {
         if self.in_flight.record_overdue(now) {
             self.drop_unsent(&NodeError::Unresponsive);
@@ -206,7 +208,7 @@ impl SendQueue {
     }
 
     /// Returns the time of the next tick if no event happens before. The time is later than the last
-    /// [`tick`](Self::tick).
+    /// [`tick`](Self::tick), unless the connection [is silent](Self::is_silent).
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let last = match self.stage {
             // A closed queue is done when the deadlines of all requests have passed, even without any other event.
@@ -217,13 +219,12 @@ impl SendQueue {
         [self.in_flight.deadline(), self.unsent.earliest(), last, retry].into_iter().flatten().min()
     }
 
-    /// Returns whether a request was submitted since the last call of this method.
+    /// Returns whether a request was submitted since the last failure or the last call of this method.
     pub(crate) fn take_wanted(&mut self) -> bool {
         std::mem::take(&mut self.connection.is_wanted)
     }
 
-    /// Returns the number of requests that must be delivered: unlocks and withdrawals that are neither
-    /// confirmed nor expired.
+    /// Returns the number of kept requests that must be delivered: unlocks and withdrawals.
     pub(crate) fn undelivered_count(&self) -> usize {
         Arc::strong_count(&self.deliveries).saturating_sub(1)
     }

@@ -1,4 +1,4 @@
-//! Nodes that break a rule. A test of the rule must fail on them.
+//! Nodes that break a rule. A test of the rule must fail on these nodes.
 //!
 //! The code of the rules does not contain the mutations. This module changes an operation or its outcome, as if the
 //! node had broken one rule. Each rule is a row of [`RULES`]; operations that the rule does not concern are executed
@@ -54,10 +54,10 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
         node.restore_counters(|node| node.prove_if(|_| false, |counters, token| counters.largest <= token))
     }),
     (M::CountInQuarantine, |node| {
-        node.prove_if(|abstention| matches!(abstention, Abstention::Quarantined(_)), prove_token)
+        node.prove_if(|abstention| matches!(abstention, Abstention::Quarantined(_)), all_prove_token)
     }),
     (M::CountWithoutMetadata, |node| {
-        node.prove_if(|abstention| abstention == Abstention::NotRegistered, prove_token)
+        node.prove_if(|abstention| abstention == Abstention::NotRegistered, all_prove_token)
     }),
     (M::HoldsAsIncrements, |node| node.take_one_hold()),
     (M::VoteBelowMinimum, |node| match node.operation {
@@ -107,7 +107,7 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
         node.for_each_shared(|node, before, name, answer| match answer {
             Answer::Granted { vote } if before.readers(name, node.now).is_none() => {
                 let vote = vote.saturating_sub(1);
-                node.state.count(node.parameters, name, vote, node.now);
+                node.state.store_counter(node.parameters, name, vote, node.now);
                 node.change_readers(name, |readers| (readers.phase, readers.epoch) = (vote, vote));
                 Answer::Granted { vote }
             }
@@ -209,7 +209,7 @@ impl BrokenNode<'_, '_> {
             return Ok(answer);
         }
         for resource in write_back.resources.iter() {
-            self.state.count(self.parameters, resource, write_back.token, self.now);
+            self.state.store_counter(self.parameters, resource, write_back.token, self.now);
         }
         Ok(Answer::WrittenBack)
     }
@@ -258,7 +258,7 @@ impl BrokenNode<'_, '_> {
         for (resource, _) in resources.iter().zip(&before.found).filter(|(_, found)| found.is_none()) {
             if is_renewed(&answer) {
                 let counter = start(self.now).max(*token);
-                self.state.count(self.parameters, resource, counter, self.now);
+                self.state.store_counter(self.parameters, resource, counter, self.now);
             }
         }
         Ok(answer)
@@ -359,7 +359,7 @@ impl BrokenNode<'_, '_> {
         if is_refused || self.state.look_up(resources, lease_id, self.now).other.is_some() {
             return self.execute();
         }
-        self.state.may_vote(self.parameters, self.now)?;
+        self.state.ensure_may_vote(self.parameters, self.now)?;
         let answer = self.state.grant(self.parameters, lock, self.now)?;
         Ok(answer.with_waiters(self.state.is_any_queued(resources, self.now)))
     }
@@ -464,7 +464,7 @@ impl BrokenNode<'_, '_> {
             }
             let counter = state.counter(name, now).map_or(0, |counter| counter.value);
             state.raise(name, *token, now);
-            state.count(node.parameters, name, counter.max(*token), now);
+            state.store_counter(node.parameters, name, counter.max(*token), now);
             Answer::WrittenBack
         })
     }
@@ -521,6 +521,6 @@ fn is_renewed(answer: &Answer) -> bool {
 }
 
 /// Whether each counter shows that the node gave no vote above the token.
-fn prove_token(counters: &Counters, token: u64) -> bool {
+fn all_prove_token(counters: &Counters, token: u64) -> bool {
     counters.found.iter().all(|found| proves_token(*found, token))
 }

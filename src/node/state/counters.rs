@@ -14,13 +14,18 @@ pub(crate) const LARGEST_COUNTER: u64 = (1 << 53) - 1;
 
 /// The number of votes for each second of the node's time.
 ///
-/// A missing counter counts as the node's time in whole seconds, multiplied by this number. Therefore the nodes
-/// agree on the value of a missing counter, except around the start of a second. A lost counter begins again above
-/// the earlier votes for its resource, unless a resource is locked more than a million times a second.
+/// A missing counter counts as the node's time in whole seconds, multiplied by this number. Therefore nodes whose
+/// clocks agree also agree on the value of a missing counter, except around the start of a second. A lost counter
+/// begins again above the earlier votes for its resource, under these conditions:
+///
+/// * The clock of the node has not stepped back.
+/// * No hint, write-back or renewal has moved the counter ahead of the node's time.
+/// * The resource was locked less than a million times a second.
 const STEPS_PER_SECOND: u64 = 1_000_000;
 
-/// The number of seconds by which a hint may move a counter ahead of the node's time. Without the limit, a faulty
-/// client could raise the counter of a resource to the largest counter.
+/// The number of seconds by which the hint of a lock may move a counter ahead of the node's time. The hint is one more
+/// than the largest counter that the client has seen. Without the limit, a faulty client could raise the counter of a
+/// resource to the largest counter.
 const HINT_AHEAD: u64 = 3600;
 
 /// The counters of the resources of one operation, before it is executed.
@@ -47,13 +52,14 @@ pub(super) fn start(now: NodeTime) -> u64 {
     now.seconds().saturating_mul(STEPS_PER_SECOND)
 }
 
-/// Returns the minimum token of a node that may have forgotten votes: a number that no vote has exceeded until
-/// now.
+/// Returns the minimum token for a node that may have forgotten votes. Every later vote of the node exceeds this
+/// number. No earlier vote does, under the conditions of [`STEPS_PER_SECOND`].
 pub(super) fn minimum_token_at(now: NodeTime) -> u64 {
     (now.seconds() + 1).saturating_mul(STEPS_PER_SECOND)
 }
 
-/// Returns the value to which a hint raises a counter.
+/// Returns the value to which the hint of a lock raises a counter, so that the next vote is the hint. The value is
+/// limited by [`HINT_AHEAD`].
 pub(super) fn hinted_counter(hint: u64, now: NodeTime) -> u64 {
     let cap = now.seconds().saturating_add(HINT_AHEAD).saturating_mul(STEPS_PER_SECOND);
     hint.saturating_sub(1).min(cap)
@@ -80,10 +86,9 @@ impl NodeState {
         Ok(Counters { found, largest })
     }
 
-    /// Sets a counter, whose ttl is then at least the counter ttl.
-    ///
-    /// A new ttl is 1.5 times the counter ttl, so that few uses have to set a new ttl.
-    pub(super) fn count(
+    /// Stores the value of a counter. If less than the counter ttl remains of the counter's ttl, sets a new ttl, which
+    /// is 1.5 times the counter ttl. Thus few uses have to set a new ttl.
+    pub(super) fn store_counter(
         &mut self,
         parameters: &QuorumParameters,
         resource: &Resource,

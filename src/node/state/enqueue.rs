@@ -20,7 +20,8 @@ use crate::{
 const MAX_ARRIVAL_AHEAD: Duration = Duration::from_secs(3600);
 
 impl NodeState {
-    /// Locks if the resources are free and no waiter is ahead. Otherwise, the waiter enters the queue.
+    /// Locks if the resources are free and no waiter is ahead. Otherwise, the waiter enters the queue if the request
+    /// has an entry ttl. A request with `enqueue_only` does not lock.
     ///
     /// A lock that the node has granted before is granted again, even if a waiter is ahead.
     pub(super) fn enqueue(
@@ -113,8 +114,8 @@ impl NodeState {
         u32::try_from(rank).unwrap_or(u32::MAX)
     }
 
-    /// Returns the rest of the ttl of the entry ahead of a waiter. Without an entry of the waiter, the last entry
-    /// is ahead.
+    /// Removes expired entries directly ahead of a waiter, and returns the rest of the ttl of the entry that is ahead
+    /// then. Without an entry of the waiter, the last entry is ahead.
     fn ttl_before(
         &mut self,
         resource: &Resource,

@@ -74,9 +74,8 @@ impl NodeState {
         })
     }
 
-    /// Refuses the renewals of another quorum, and records that a quorum existed before.
-    ///
-    /// A refused renewal proves this, too. A new node may have forgotten the quorum.
+    /// Refuses the renewals of another quorum. A refused renewal proves that a quorum existed before, so the node
+    /// records the proof. The node may have forgotten that quorum.
     pub(super) fn admit_renewal(
         &mut self,
         parameters: &QuorumParameters,

@@ -12,8 +12,8 @@ use crate::{
 
 /// The holders of the resources of one operation, before the operation is executed.
 pub(super) struct HolderLookup {
-    /// The holder of the longest ttl if other leases hold resources; `None` if the lease may lock all resources. The
-    /// counter in the holder is 0, and the caller sets the counter.
+    /// The holder with the longest remaining ttl if other leases hold resources; `None` if the lease may lock all
+    /// resources. The counter in the holder is 0, and the caller sets the counter.
     pub(super) other: Option<Holder>,
     /// Whether the lease holds all resources.
     pub(super) is_all_ours: bool,

@@ -6,7 +6,8 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// Returns all held resources as one page. On a server, several pages let other requests run in between.
+    /// Returns the resources that leases of this library hold, as one page. On a server, a list has several pages, so
+    /// that other requests are executed in between.
     pub(super) fn list(&self, now: NodeTime) -> Answer {
         let held = self.locks.iter().filter(|(_, held)| !held.expires_at.is_past(now));
         let locks = held.filter(|(_, held)| held.holds > 0 || held.lease_id.is_of_readers());

@@ -16,7 +16,8 @@ use crate::{
 };
 
 impl NodeState {
-    /// Locks. A newcomer yields if a resource has waiters or a mark. A woken waiter does not yield to waiters.
+    /// Locks. A newcomer yields if a resource has waiters, or if all resources are free and one has a mark. A woken
+    /// waiter, and a lease that holds all resources already, do not yield to waiters.
     pub(super) fn lock(
         &mut self,
         parameters: &QuorumParameters,
@@ -74,7 +75,8 @@ impl NodeState {
         self.grant(parameters, lock, now)
     }
 
-    /// Locks, ignoring queues and marks.
+    /// Locks, without regard to queues and marks. Refuses if another lease holds one of the resources, or if the node
+    /// has a tombstone of the lease.
     pub(super) fn grant(
         &mut self,
         parameters: &QuorumParameters,
@@ -96,7 +98,7 @@ impl NodeState {
         }
         let vote = repeated.unwrap_or(below + 1);
         for ((resource, is_shared), found) in resources.each().zip(&counters.found) {
-            self.count(parameters, resource, found.unwrap_or(0).max(vote), now);
+            self.store_counter(parameters, resource, found.unwrap_or(0).max(vote), now);
             if is_shared {
                 self.share(resource, lease_id, vote, *ttl, now);
                 continue;

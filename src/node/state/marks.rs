@@ -1,9 +1,9 @@
 //! The marks of a node.
 //!
 //! ```text
-//! a newcomer is refused, or a lock with waiters is released  ──▶ yield mark: newcomers yield to waiters
-//! a woken writer is refused by readers                       ──▶ writer mark: queued readers yield, too
-//! an exclusive lock is granted                               ──▶ no mark
+//! a newcomer is refused and will wait, or a lock with waiters is released  ──▶ yield mark: newcomers yield
+//! a woken writer is refused by readers           ──▶ yield mark, and writer mark: queued readers yield, too
+//! an exclusive lock is granted                                             ──▶ no mark
 //! ```
 
 use crate::{
@@ -51,7 +51,8 @@ impl NodeState {
         }
     }
 
-    /// Sets a yield mark and a writer mark on a resource of readers, until the woken writer attempts again.
+    /// Sets a yield mark, and a writer mark for four hand-overs, on a resource that readers hold. Within this time, the
+    /// refused writer is usually woken again.
     ///
     /// Without the writer mark, a second queue node, on which the writer has no entry, could wake readers of the same
     /// resource.

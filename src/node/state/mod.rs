@@ -66,15 +66,15 @@ pub(crate) use self::{
 /// node's clock takes effect at once, in either direction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct NodeState {
-    /// The keys of held resources, each with one lease id. A real server may also have hashes with several fields,
-    /// which are no locks of this library.
+    /// The keys of held resources, each with one lease id. The key of a shared resource has the lease id that stands
+    /// for all readers. A real server may also have hashes with several fields, which are no locks of this library.
     locks: BTreeMap<Resource, HeldKey>,
-    /// The readers, by the resource itself. If the key of the readers is deleted or another lease gets the key, the
+    /// The readers, by the resource itself. If only the key of the readers is lost, or another lease gets the key, the
     /// record of the readers stays until it expires.
     readers: BTreeMap<Resource, ReaderRun>,
     /// The fencing counters, by the shared-key alias, because resources with the same alias share this key.
     counters: BTreeMap<Resource, Counter>,
-    /// The ends of the tombstones, by the shared-key alias.
+    /// The ends of the tombstones, by the shared-key alias and the lease id.
     tombstones: BTreeMap<(Resource, LeaseId), NodeTime>,
     /// The proclamations, by the resource itself.
     leaders: BTreeMap<Resource, LeaderRecord>,
@@ -139,7 +139,7 @@ pub(crate) struct Quarantine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) answer: Answer,
-    /// The resources whose release is published, and the topics of changes and wakes.
+    /// The topics of the published notices. The topic of a release notice is the resource.
     pub(crate) notices: Vec<Resource>,
     /// Whether a notice could not be published.
     #[cfg(test)]
@@ -237,19 +237,19 @@ impl NodeState {
         subscribers: &mut Subscribers<'_>,
     ) -> Result<Answer, Answer> {
         match operation {
-            Operation::Lock(lock) => {
-                self.may_vote(parameters, now).and_then(|()| self.lock(parameters, lock, now, subscribers))
-            }
+            Operation::Lock(lock) => self
+                .ensure_may_vote(parameters, now)
+                .and_then(|()| self.lock(parameters, lock, now, subscribers)),
             Operation::Enqueue(enqueue) => self
-                .may_vote(parameters, now)
+                .ensure_may_vote(parameters, now)
                 .and_then(|()| self.enqueue(parameters, enqueue, now, subscribers)),
             Operation::Downgrade(downgrade) => self
-                .may_vote(parameters, now)
+                .ensure_may_vote(parameters, now)
                 .and_then(|()| self.downgrade(parameters, downgrade, now, subscribers)),
             Operation::Withdraw(withdraw) => Ok(self.withdraw(parameters, withdraw, now, subscribers)),
-            Operation::WriteBack(write_back) => {
-                self.may_vote(parameters, now).and_then(|()| self.write_back(parameters, write_back, now))
-            }
+            Operation::WriteBack(write_back) => self
+                .ensure_may_vote(parameters, now)
+                .and_then(|()| self.write_back(parameters, write_back, now)),
             Operation::Renew(renew) => {
                 self.admit_renewal(parameters, now).and_then(|()| self.renew(parameters, renew, now))
             }
@@ -260,9 +260,11 @@ impl NodeState {
                 self.admit(parameters).map(|()| self.proclaim(proclaim, now, subscribers))
             }
             Operation::Observe(observe) => Ok(self.observe(observe, now)),
-            Operation::Vacant(vacant) => self.may_vote(parameters, now).map(|()| self.vacant(vacant, now)),
+            Operation::Vacant(vacant) => {
+                self.ensure_may_vote(parameters, now).map(|()| self.vacant(vacant, now))
+            }
             Operation::Latch(latch) => {
-                self.may_vote(parameters, now).map(|()| self.latch(latch, now, subscribers))
+                self.ensure_may_vote(parameters, now).map(|()| self.latch(latch, now, subscribers))
             }
             Operation::List(_) => Ok(self.list(now)),
             Operation::Register(register) => self.register(parameters, register, now),
@@ -341,8 +343,8 @@ impl NodeState {
         };
     }
 
-    /// Returns the refusal of a client of another quorum, or the abstention of the node.
-    fn may_vote(&self, parameters: &QuorumParameters, now: NodeTime) -> Result<(), Answer> {
+    /// Returns an error if the node must not vote: the refusal of a client of another quorum, or the abstention.
+    fn ensure_may_vote(&self, parameters: &QuorumParameters, now: NodeTime) -> Result<(), Answer> {
         self.admit(parameters)?;
         self.abstention(parameters, now).map_or(Ok(()), |abstention| Err(Answer::Abstains(abstention)))
     }

@@ -47,7 +47,8 @@ impl NodeState {
 
     /// Adds a lease to the readers. A later end of the same lease stays.
     ///
-    /// The vote of the next reader is at least `epoch`, which is also the phase of a new run.
+    /// The vote of the next reader is then at least `epoch`. If no reader holds the resource, a new run begins with
+    /// `epoch` as its phase.
     pub(super) fn share(
         &mut self,
         resource: &Resource,

@@ -1,4 +1,5 @@
-//! Reconfigure in the pure node: the node joins another configuration.
+//! Reconfigure in the pure node: replaces the fingerprint of the node. The new fingerprint may be that of a closed
+//! node, which votes for no configuration.
 
 use crate::node::{
     operation::{Abstention, Answer, Reconfigure},
@@ -6,7 +7,7 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// Writes the new fingerprint. A repeated call changes nothing.
+    /// Writes the new fingerprint if the node has the expected fingerprint. A repeated request changes nothing.
     pub(super) fn reconfigure(&mut self, reconfigure: &Reconfigure, now: NodeTime) -> Answer {
         let Reconfigure { from, to } = reconfigure;
         match &mut self.metadata {

@@ -38,7 +38,7 @@ impl NodeState {
             let regained = start(now).max(token + 1).min(LARGEST_COUNTER);
             let mut counter = found.map_or(regained, |found| found.max(token));
             if !is_shared {
-                self.count(parameters, resource, counter, now);
+                self.store_counter(parameters, resource, counter, now);
                 self.write_lease_id(resource, lease_id, *holds, *ttl, now);
                 continue;
             }
@@ -48,7 +48,7 @@ impl NodeState {
             if is_new && !is_proven {
                 counter = (counter.max(minimum_token) + 1).min(LARGEST_COUNTER);
             }
-            self.count(parameters, resource, counter, now);
+            self.store_counter(parameters, resource, counter, now);
             let epoch = if is_proven {
                 token
             } else if is_new {

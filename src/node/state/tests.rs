@@ -296,7 +296,7 @@ fn an_inspection_returns_the_holder_and_changes_nothing() {
 }
 
 #[test]
-fn each_use_extends_a_counter_to_at_least_its_ttl() {
+fn a_counter_exists_for_at_least_its_ttl_after_each_use() {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
     node.milliseconds += 1_800_000;

@@ -28,7 +28,7 @@ impl NodeState {
                 is_ours
             };
             deleted += u32::from(was_ours);
-            // Other readers may still share the resource, which is not free then.
+            // The resource is not free if other readers still share it.
             if was_ours && self.held(resource, now).is_none() {
                 // A writer mark stays, because the woken writer attempts now.
                 let was_marked = self.yield_marks.remove(resource).is_some_and(|until| !until.is_past(now));
@@ -40,8 +40,8 @@ impl NodeState {
                     subscribers.publish(resource.clone());
                 }
             }
-            // The first waiter is woken even if this node had no key, because only other nodes may have had the
-            // key.
+            // The first waiter is woken even if this node had no key of the lease, because the lease may have held the
+            // resource without this node.
             any_waiters |= self.has_waiters(parameters, resource, now, subscribers);
         }
         let is_all_deleted = usize::try_from(deleted) == Ok(resources.len());

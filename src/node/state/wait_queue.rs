@@ -139,13 +139,13 @@ impl NodeState {
                 }
             }
             let topic = if is_blocked { names::head } else { names::wake };
-            let is_there = !head.ends.is_past(now)
+            let is_present = !head.ends.is_past(now)
                 && ((is_blocked && requester.is_none())
                     || subscribers.publish(topic(resource, &head.waiter)) != Some(0));
-            if is_there && is_blocked {
+            if is_present && is_blocked {
                 return Some(head.waiter);
             }
-            if is_there {
+            if is_present {
                 if woken.is_none()
                     && let Some(queue) = self.wait_queues.get_mut(resource)
                 {
@@ -160,7 +160,7 @@ impl NodeState {
         }
     }
 
-    /// Whether the resource has waiters. The first waiter is woken if the waiter can lock the resource.
+    /// Wakes the first waiter if the waiter can lock the resource. Returns whether the resource has waiters after that.
     pub(super) fn has_waiters(
         &mut self,
         parameters: &QuorumParameters,

@@ -7,7 +7,7 @@ use crate::node::{
 };
 
 impl NodeState {
-    /// Removes a waiter from the queue, and wakes the next if the resource is free.
+    /// Removes a waiter from the queue, and wakes the next waiter if that waiter can lock the resource.
     ///
     /// The waiter may have been woken, or may have had the vote and rolled back. No other waiter has been woken
     /// then, so the next waiter is woken here.

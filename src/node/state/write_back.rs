@@ -36,9 +36,9 @@ impl NodeState {
         for ((resource, is_shared), found) in resources.each().zip(&counters.found) {
             if is_shared {
                 self.raise(resource, token, now);
-                self.count(parameters, resource, found.unwrap_or_else(|| start(now)).max(token), now);
+                self.store_counter(parameters, resource, found.unwrap_or_else(|| start(now)).max(token), now);
             } else {
-                self.count(parameters, resource, token, now);
+                self.store_counter(parameters, resource, token, now);
             }
         }
         Ok(Answer::WrittenBack)

@@ -22,7 +22,7 @@ pub struct EffectiveSettings {
     pub node_timeout: Duration,
     /// The time to wait for nodes that do not answer yet.
     pub connect_timeout: Duration,
-    /// The share of a ttl by which clocks may disagree.
+    /// The bound on the difference between the rates of two clocks, as a share of time.
     pub drift: f64,
     /// The guard against nodes that may have forgotten votes.
     pub restart_guard: RestartGuard,

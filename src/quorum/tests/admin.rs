@@ -1,4 +1,4 @@
-//! `init` and `init_if_needed`, and the operations that a read-only client may not use.
+//! `init` and `init_if_needed`, and the calls that a read-only client may not make.
 
 use std::{sync::Arc, time::Duration};
 
@@ -64,10 +64,12 @@ impl Node for UnusualNode {
     }
 }
 
-/// Returns the client of an administrator of these nodes. `behaviour` is that of the last node.
+/// Returns the client of an administrator of these nodes. The connection of the client writes no metadata, like that of
+/// a read-only client. `behaviour` is that of the last node.
 fn administrator(cluster: &MemoryCluster, behaviour: Option<InitBehaviour>) -> Arc<Client> {
     let settings = Quorum::builder().settings.check(cluster.nodes()).unwrap();
-    let mut nodes = cluster.connect(&settings.parameters, true);
+    let is_read_only = true;
+    let mut nodes = cluster.connect(&settings.parameters, is_read_only);
     if let Some((last, behaviour)) = nodes.pop_if(|_| behaviour.is_some()).zip(behaviour) {
         nodes.push(Arc::new(UnusualNode(last, behaviour)));
     }
@@ -77,13 +79,10 @@ fn administrator(cluster: &MemoryCluster, behaviour: Option<InitBehaviour>) -> A
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_clock_is_reported_before_any_node_is_changed() {
+async fn a_node_s_wrong_clock_is_reported_before_any_node_is_changed() {
     let cluster = MemoryCluster::new(3);
-    let administrator_with_wrong_clock = administrator(&cluster, Some(InitBehaviour::ClockOff));
-    for outcome in [
-        init_with(&administrator_with_wrong_clock).await,
-        init_if_needed_with(&administrator_with_wrong_clock).await.map(drop),
-    ] {
+    let client = administrator(&cluster, Some(InitBehaviour::ClockOff));
+    for outcome in [init_with(&client).await, init_if_needed_with(&client).await.map(drop)] {
         let Err(AdminError::Config(ConfigError::Server { node, reason: NodeError::ClockOff(CLOCK_GAP) })) =
             &outcome
         else {
@@ -106,19 +105,19 @@ async fn two_concurrent_calls_of_init_if_needed_both_succeed() {
 
 #[tokio::test(start_paused = true)]
 async fn init_reports_the_changed_nodes_if_another_init_comes_first_at_a_node() {
-    let second_client = administrator(&MemoryCluster::new(3), Some(InitBehaviour::InitByOtherClient));
-    let refused = init_with(&second_client).await.unwrap_err();
+    let client = administrator(&MemoryCluster::new(3), Some(InitBehaviour::InitByOtherClient));
+    let refused = init_with(&client).await.unwrap_err();
     let AdminError::Incomplete(replies) = &refused else { panic!("{refused:?}") };
     let node_replies: Vec<&NodeReply> = replies.iter().map(|(_, reply)| reply).collect();
     assert!(
         matches!(node_replies[..], [NodeReply::Done, NodeReply::Done, NodeReply::Refused(_)]),
         "{node_replies:?}"
     );
-    let second_client = administrator(&MemoryCluster::new(3), Some(InitBehaviour::InitByOtherClient));
+    let client = administrator(&MemoryCluster::new(3), Some(InitBehaviour::InitByOtherClient));
     assert_eq!(
-        init_if_needed_with(&second_client).await,
+        init_if_needed_with(&client).await,
         Ok(InitOutcome::Created),
-        "the other client has created the same quorum"
+        "the other client admits the last node to the same quorum"
     );
 }
 

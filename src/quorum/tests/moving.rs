@@ -1,4 +1,4 @@
-//! `reconfigure` and its give-up: the checks before a change, the nodes that each closes and opens, and races of both.
+//! Moves and give-ups: the checks before a change, the nodes that a call closes or opens, and races of calls.
 
 use std::{
     ops::Range,
@@ -49,7 +49,8 @@ impl Configuration {
     /// Returns the client of an administrator. The requests of the client pass the gate, if there is one.
     fn administrator_behind(&self, gate: Option<&Arc<Gate>>) -> Arc<Client> {
         let settings = self.builder().settings.check(self.cluster.nodes()).unwrap();
-        let mut nodes = self.cluster.connect(&settings.parameters, true);
+        let is_read_only = true;
+        let mut nodes = self.cluster.connect(&settings.parameters, is_read_only);
         if let Some(gate) = gate {
             let gated = |node| Arc::new(GatedNode { node, gate: Arc::clone(gate) }) as Arc<dyn Node>;
             nodes = nodes.into_iter().map(gated).collect();
@@ -122,7 +123,9 @@ struct Gate {
 
 #[derive(Debug)]
 struct GateState {
+    /// The number of requests that have reached the gate.
     sent: usize,
+    /// The number of requests that the gate lets pass.
     open_for: usize,
     kept: Vec<(Arc<dyn Node>, Request, Responder)>,
 }

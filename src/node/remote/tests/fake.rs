@@ -49,10 +49,13 @@ struct FakeState {
     connections: usize,
 }
 
-/// A connection, and whether the connection has loaded the script. Each connection loads the script at first, and only
-/// later loads are recorded.
+/// A connection to the fake server. The first load of the script on a connection succeeds at once, and only later loads
+/// are recorded.
 #[derive(Debug)]
-struct FakeConnection(FakeServer, bool);
+struct FakeConnection {
+    server: FakeServer,
+    has_loaded: bool,
+}
 
 impl FakeServer {
     pub(super) fn new(clock: &Arc<TokioClock>) -> Self {
@@ -129,7 +132,8 @@ impl FakeServer {
         self.state().connections
     }
 
-    /// Returns the descriptions of what the server has received since the last call of this method.
+    /// Returns the descriptions of the calls and subscriptions that the server has received since the last call of this
+    /// method.
     pub(super) fn sent_texts(&self) -> Vec<String> {
         std::mem::take(&mut self.state().sent_texts)
     }
@@ -183,7 +187,8 @@ impl Transport for FakeServer {
             state.events.clear();
             state.unanswered.clear();
             state.connections += 1;
-            let connection: Box<dyn Connection> = Box::new(FakeConnection(self.clone(), false));
+            let connection: Box<dyn Connection> =
+                Box::new(FakeConnection { server: self.clone(), has_loaded: false });
             Ok(connection)
         }
         .boxed()
@@ -192,7 +197,7 @@ impl Transport for FakeServer {
 
 impl Connection for FakeConnection {
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
-        let mut state = self.0.state();
+        let mut state = self.server.state();
         let words: Vec<_> = operations.iter().map(describe).collect();
         state.sent_texts.push(words.join(", "));
         if state.answers_calls {
@@ -203,15 +208,15 @@ impl Connection for FakeConnection {
     }
 
     fn registered(&mut self, incarnation: Option<Incarnation>) {
-        self.0
+        self.server
             .state()
             .sent_texts
             .push(format!("registered in {}", incarnation.as_deref().unwrap_or("nothing")));
     }
 
     fn load(&mut self) {
-        let mut state = self.0.state();
-        if std::mem::replace(&mut self.1, true) {
+        let mut state = self.server.state();
+        if std::mem::replace(&mut self.has_loaded, true) {
             state.sent_texts.push("load".into());
         } else {
             state.events.push_back(ConnectionEvent::Loaded);
@@ -219,17 +224,17 @@ impl Connection for FakeConnection {
     }
 
     fn subscribe(&mut self, resource: &Resource) {
-        let mut state = self.0.state();
+        let mut state = self.server.state();
         state.sent_texts.push(format!("subscribe {resource}"));
         state.events.push_back(ConnectionEvent::Subscribed(resource.clone()));
     }
 
     fn unsubscribe(&mut self, resource: &Resource) {
-        self.0.state().sent_texts.push(format!("unsubscribe {resource}"));
+        self.server.state().sent_texts.push(format!("unsubscribe {resource}"));
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<ConnectionEvent> {
-        let mut state = self.0.state();
+        let mut state = self.server.state();
         state.waker = Some(context.waker().clone());
         state.events.pop_front().map_or(Poll::Pending, Poll::Ready)
     }
@@ -237,6 +242,6 @@ impl Connection for FakeConnection {
 
 impl Drop for FakeConnection {
     fn drop(&mut self) {
-        self.0.state().connections -= 1;
+        self.server.state().connections -= 1;
     }
 }

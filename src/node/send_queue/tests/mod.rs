@@ -1,5 +1,4 @@
-//! The order, the limits and the repetition of requests in the send queue. Each test is one sequence
-//! of events.
+//! The order, the limits and the repetition of requests in the send queue.
 
 use futures::FutureExt;
 

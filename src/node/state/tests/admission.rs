@@ -65,7 +65,8 @@ impl Node {
     }
 
     fn init(&mut self) -> Answer {
-        self.init_at(false, self.fixture.now().since_epoch())
+        let is_dry_run = false;
+        self.init_at(is_dry_run, self.fixture.now().since_epoch())
     }
 
     fn init_at(&mut self, is_dry_run: bool, time: Duration) -> Answer {
@@ -128,11 +129,13 @@ fn a_dry_run_answers_like_init_and_changes_nothing() {
     let mut node = Node::new();
     let before = node.fixture.state.clone();
     let now = node.fixture.now().since_epoch();
-    let answer = node.init_at(true, now);
+    let is_dry_run = true;
+    let answer = node.init_at(is_dry_run, now);
     assert!(is_admitted(&answer), "{answer:?}");
     assert_eq!(node.fixture.state, before);
     node.init();
-    assert_eq!(node.init_at(true, now), Answer::AlreadyRegistered { fingerprint: parameters().fingerprint });
+    let refused = Answer::AlreadyRegistered { fingerprint: parameters().fingerprint };
+    assert_eq!(node.init_at(is_dry_run, now), refused);
 }
 
 #[test]
@@ -285,7 +288,7 @@ const EVENTS: [Event; 12] = [
     Event::Switch,
 ];
 
-/// The votes of a node until now.
+/// The use of a node until now.
 #[derive(Clone, Copy, Default)]
 struct Use {
     /// Whether the node has voted, or a renewal has shown that a quorum exists.

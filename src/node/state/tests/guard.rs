@@ -24,16 +24,15 @@ impl Fixture {
     }
 
     /// Registers the node, and returns the rest of its quarantine.
-    fn register(&mut self, admits_new: bool) -> Option<Duration> {
-        match self.register_at(admits_new, self.now().since_epoch()) {
+    fn register(&mut self, new_nodes: NewNodes) -> Option<Duration> {
+        match self.register_at(new_nodes, self.now().since_epoch()) {
             Answer::Registered(registration) => registration.quarantine,
             other => panic!("{other:?}"),
         }
     }
 
     /// Registers the node by a client with this time of day.
-    fn register_at(&mut self, admits_new: bool, time: Duration) -> Answer {
-        let new_nodes = if admits_new { NewNodes::Admit } else { NewNodes::Quarantine };
+    fn register_at(&mut self, new_nodes: NewNodes, time: Duration) -> Answer {
         self.ask_guarded(&Operation::Register(Register { new_nodes, time }))
     }
 
@@ -58,18 +57,22 @@ fn a_node_without_metadata_abstains_and_renews_until_it_is_registered() {
         Answer::RenewedInQuarantine(Abstention::NotRegistered)
     );
     assert_eq!(node.lease_id_of("a").as_deref(), Some("me"));
-    assert_eq!(node.register(true), None, "the client admits new nodes");
+    assert_eq!(node.register(NewNodes::Admit), None, "the client admits new nodes");
     assert_eq!(node.ask_guarded(&renew("a", "me", 1, 5000, START + 7)), Answer::Renewed { proves: false });
 }
 
 #[test]
 fn a_node_in_quarantine_counts_renewals_before_it_grants_locks() {
     let mut node = Fixture::new();
-    node.register(true);
+    node.register(NewNodes::Admit);
     node.restart();
     let lasts = parameters().quarantine.lasts;
-    assert_eq!(node.register(true), Some(lasts), "a node with metadata of another incarnation is not new");
-    assert_eq!(node.register(true), Some(lasts), "another registration changes nothing");
+    assert_eq!(
+        node.register(NewNodes::Admit),
+        Some(lasts),
+        "a node with metadata of another incarnation is not new"
+    );
+    assert_eq!(node.register(NewNodes::Admit), Some(lasts), "another registration changes nothing");
     let refused = |remaining| Answer::Abstains(Abstention::Quarantined(remaining));
     assert_eq!(node.ask_in(NEXT_INCARNATION, &lock("a", "me", 5000, 0)), refused(lasts));
     assert_eq!(
@@ -98,10 +101,10 @@ fn a_node_in_quarantine_counts_renewals_before_it_grants_locks() {
 #[test]
 fn a_restarted_node_gives_votes_above_all_earlier_votes() {
     let mut node = Fixture::new();
-    node.register(true);
+    node.register(NewNodes::Admit);
     let Answer::Granted { vote: before } = node.ask_guarded(&lock("a", "me", 5000, 0)) else { panic!() };
     node.restart();
-    node.register(false);
+    node.register(NewNodes::Quarantine);
     // The counter was restored from an older backup.
     node.set_counter("a", 3);
     node.ask_in(NEXT_INCARNATION, &unlock("a", "me", true, false));
@@ -127,7 +130,7 @@ fn a_token_that_a_forgotten_lease_had_is_not_written_back() {
     let token = START - 1_000_000_000_000 + 2;
     for resource in ["a", "*a"] {
         let mut node = Fixture::new();
-        node.register(true);
+        node.register(NewNodes::Admit);
         node.set_counter("a", token - 2);
         assert_eq!(node.ask_guarded(&lock(resource, "one", 60_000, 0)), granted(token - 1));
         let backup = node.state.clone();
@@ -136,7 +139,7 @@ fn a_token_that_a_forgotten_lease_had_is_not_written_back() {
         node.state = backup;
         node.milliseconds -= 3_600_000;
         node.restart();
-        let lasts = node.register(false).unwrap();
+        let lasts = node.register(NewNodes::Quarantine).unwrap();
         node.milliseconds += u64::try_from(lasts.as_millis()).unwrap() + 1;
         let write_back = write_back(resource, "one", token);
         let before = node.state.clone();
@@ -162,7 +165,7 @@ fn a_renewal_does_not_count_early_in_quarantine_or_without_metadata() {
     for (mutation, abstention) in cases {
         let mut node = Fixture::new();
         if abstention == in_quarantine {
-            node.register(false);
+            node.register(NewNodes::Quarantine);
         }
         let renewal = renew("a", "me", 1, 5000, START);
         assert_eq!(node.ask_guarded(&renewal), Answer::RenewedInQuarantine(abstention));
@@ -177,7 +180,7 @@ fn a_renewal_does_not_count_early_in_quarantine_or_without_metadata() {
 #[test]
 fn a_connection_to_another_incarnation_is_not_registered() {
     let mut node = Fixture::new();
-    node.register(true);
+    node.register(NewNodes::Admit);
     assert!(matches!(node.ask_guarded(&lock("a", "me", 5000, 0)), Answer::Granted { .. }));
     // The node has the data and the metadata of another node, as after the promotion of a replica.
     let metadata = NodeMetadata {
@@ -187,7 +190,10 @@ fn a_connection_to_another_incarnation_is_not_registered() {
     };
     node.state.set_metadata(Some(metadata));
     assert_eq!(node.ask_guarded(&lock("b", "me", 5000, 0)), Answer::Abstains(Abstention::NotRegistered));
-    assert!(node.register(false).is_some(), "a node that may have voted before gets a quarantine");
+    assert!(
+        node.register(NewNodes::Quarantine).is_some(),
+        "a node that may have voted before gets a quarantine"
+    );
 }
 
 #[test]
@@ -236,8 +242,8 @@ fn a_registration_is_refused_if_the_clocks_differ_by_more_than_an_hour() {
     let now = node.now().since_epoch();
     for (time, gap) in [(now + 2 * HOUR, 2 * HOUR), (now - 2 * HOUR, 2 * HOUR)] {
         let before = node.state.clone();
-        assert_eq!(node.register_at(false, time), Answer::Error(NodeError::ClockOff(gap)));
+        assert_eq!(node.register_at(NewNodes::Quarantine, time), Answer::Error(NodeError::ClockOff(gap)));
         assert_eq!(node.state, before, "a refused registration has raised the minimum token");
     }
-    assert!(matches!(node.register_at(false, now + HOUR), Answer::Registered(_)));
+    assert!(matches!(node.register_at(NewNodes::Quarantine, now + HOUR), Answer::Registered(_)));
 }
