@@ -67,7 +67,7 @@ fn lead(quorum: &blocking::Quorum) -> Result<(), Error> {
 /// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
 fn connect() -> Result<blocking::Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect_blocking(),
         Err(_) => blocking::Quorum::in_memory(5),
     }

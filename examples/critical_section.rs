@@ -49,7 +49,7 @@ async fn add_one(cluster: &MemoryCluster, counter: &AtomicU32) -> Result<(), Err
 /// Connects to the nodes that `REDQUORUM_NODES` names, or to nodes in memory that all tasks share.
 async fn connect(cluster: &MemoryCluster) -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::builder().connect_in_memory(cluster),
     }

@@ -48,7 +48,7 @@ async fn warm_up(quorum: &Quorum, release: &str, service: u32) -> Result<(), Err
 /// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

@@ -52,7 +52,7 @@ enum Fate {
 
 fn main() -> anyhow::Result<()> {
     let nodes = match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => Nodes::Redis(Box::new(builder.admit_new_nodes())),
         Err(_) => Nodes::Memory(MemoryCluster::new(5)),
     };

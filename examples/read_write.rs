@@ -99,7 +99,7 @@ async fn late_write_after_reader(quorum: &Quorum, records_readers: bool) -> anyh
 /// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

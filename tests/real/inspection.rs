@@ -16,7 +16,7 @@ use redquorum_tests::{Cluster, eventually};
 use super::{
     behaviours::replies_of,
     servers::{
-        RARE_POLLS, SOON, builder, calls, client, holds, put_owner, repeat_until_woken, wait_for_holds,
+        RARE_POLLS, SOON, builder, evalsha_calls, client, holds, put_lease, repeat_until_woken, wait_for_holds,
         wait_for_queue_entries,
     },
 };
@@ -107,12 +107,12 @@ async fn an_inspection_distinguishes_free_held_and_unclear() {
     let cluster = Cluster::start(5).await;
     let quorum = client(&cluster).await;
     for (server, owner) in cluster.servers().iter().zip(["a:1", "a:1", "b:1", "b:1"]) {
-        put_owner(server, "r", owner, TTL).await;
+        put_lease(server, "r", owner, TTL).await;
     }
     let split = inspect(&quorum).await;
     assert_eq!((split.state(), split.holder(), split.remaining()), (LockState::Free, None, None));
 
-    put_owner(cluster.server(2), "r", "a:1", TTL / 2).await;
+    put_lease(cluster.server(2), "r", "a:1", TTL / 2).await;
     cluster.server(4).command(&["SET", "r", "a string"]).await;
     let held = inspect(&quorum).await;
     assert_eq!(held.holder().map(ToString::to_string), Some("a:1".to_owned()));
@@ -149,7 +149,7 @@ async fn servers_inspections_and_errors_show_the_label() {
     }
     next.lock().await.unwrap().unlock().await.unwrap();
     for server in cluster.servers() {
-        eventually(SOON, "the server has executed a lock and an unlock", async || calls(server).await == 2)
+        eventually(SOON, "the server has executed a lock and an unlock", async || evalsha_calls(server).await == 2)
             .await;
         let stats = server.info("commandstats").await;
         assert!(!stats.contains("cmdstat_client") && !stats.contains("cmdstat_hello"), "{stats}");

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 
 use self::client::{RLock, Redisson, Wake};
 use super::servers::{
-    RARE_POLLS, SOON, client, owners, repeat_until_woken, subscribers, wait_for_subscribers,
+    RARE_POLLS, SOON, client, leases, repeat_until_woken, subscribers, wait_for_subscribers,
 };
 
 mod client;
@@ -75,7 +75,7 @@ async fn an_rlock_waits_for_a_red_lock_and_is_woken_by_its_unlock() {
         let wake = waiting.await.unwrap();
         assert_eq!(wake, Wake::Message);
         assert_prompt(start);
-        assert_eq!(owners(cluster.server(0), resource).await, [(rlock.owner().to_owned(), 1)]);
+        assert_eq!(leases(cluster.server(0), resource).await, [(rlock.owner().to_owned(), 1)]);
     }
 }
 
@@ -151,10 +151,10 @@ async fn re_entrant_holds_of_a_red_lock_block_an_rlock_until_the_last_unlock() {
     let lock = quorum.red_lock("r").owned_by(&Owner::new());
     let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
     let owner = outer.id().to_string();
-    assert_eq!(owners(cluster.server(0), "r").await, [(owner.clone(), 2)]);
+    assert_eq!(leases(cluster.server(0), "r").await, [(owner.clone(), 2)]);
     let waiting = wait_for_rlock(redisson.lock("r", 1)).await;
     inner.unlock().await.unwrap();
-    assert_eq!(owners(cluster.server(0), "r").await, [(owner, 1)]);
+    assert_eq!(leases(cluster.server(0), "r").await, [(owner, 1)]);
     assert!(redisson.lock("r", 2).try_lock().await.is_err());
     assert!(!waiting.is_finished());
     let start = Stopwatch::start();

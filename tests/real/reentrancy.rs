@@ -9,7 +9,7 @@ use redquorum_tests::{Cluster, Server, ServerOptions, eventually};
 use super::{
     behaviours::replies_of,
     servers::{
-        SOON, builder, client, holds, owners, put_owner, remaining, wait_for_holds, wait_for_queue_entries,
+        SOON, builder, client, holds, leases, put_lease, remaining, wait_for_holds, wait_for_queue_entries,
     },
 };
 
@@ -25,7 +25,7 @@ async fn holds_are_counted_on_all_living_servers_under_one_token() {
     wait_for_holds_on_living(&cluster, 2).await;
     assert_eq!((inner.fencing_token(), inner.id()), (outer.fencing_token(), outer.id()));
     assert_eq!((inner.holds(), outer.holds()), (2, 2));
-    assert_eq!(owners(cluster.server(0), "r").await, [(outer.id().to_string(), 2)]);
+    assert_eq!(leases(cluster.server(0), "r").await, [(outer.id().to_string(), 2)]);
     assert!(quorum.red_lock("r").try_lock().await.unwrap().is_none(), "a lock without the owner re-entered");
     inner.unlock().await.unwrap();
     wait_for_holds_on_living(&cluster, 1).await;
@@ -149,7 +149,7 @@ async fn tasks_that_share_an_owner_take_turns_and_share_one_lease() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     for server in cluster.servers() {
-        put_owner(server, "r", "stranger:1", Duration::from_secs(30)).await;
+        put_lease(server, "r", "stranger:1", Duration::from_secs(30)).await;
     }
     let lock = quorum.red_lock("r").owned_by(&Owner::new());
     let tasks: Vec<_> = (0..TASKS).map(|_| tokio::spawn(lock_for_task(lock.clone()))).collect();

@@ -12,7 +12,7 @@ use redquorum::{
 use redquorum_tests::{Cluster, Stopwatch, eventually};
 
 use super::{
-    SOON, builder_behind, calls, client, connections, hold_requests, locked_on, loss, open_requests, proxies,
+    SOON, builder_behind, evalsha_calls, client, connections, hold_requests, locked_on, loss, open_requests, proxies,
     wait_for_all_grants, wait_for_queue_entries, wait_until_unlocked,
 };
 
@@ -25,10 +25,10 @@ async fn a_fixed_lease_is_never_renewed_and_frees_on_time() {
     let watch = Stopwatch::start();
     let guard =
         holder.red_lock("r").options(LockOptions::new().ttl(ttl).without_renewal()).lock().await.unwrap();
-    let before = calls(cluster.server(0)).await;
+    let before = evalsha_calls(cluster.server(0)).await;
     tokio::time::sleep(ttl * 2 / 3).await;
     assert!(guard.is_valid());
-    assert_eq!(calls(cluster.server(0)).await, before, "a renewal was sent");
+    assert_eq!(evalsha_calls(cluster.server(0)).await, before, "a renewal was sent");
     assert!(next.red_lock("r").try_lock().await.unwrap().is_none());
     let _next = next.red_lock("r").lock().await.unwrap();
     assert!(watch.elapsed() >= ttl * 9 / 10 && watch.undelayed() < ttl + Duration::from_secs(1), "{watch:?}");

@@ -153,8 +153,9 @@ async fn wait_for_tombstone_of(server: &Server, resource: &str, owner: &str) {
     assert!(!is_locked(server, resource).await, "the resource is locked beside the tombstone of the lock");
 }
 
-/// Returns the number of requests of clients that a server has executed.
-async fn calls(server: &Server) -> u64 {
+/// Returns the number of `EVALSHA` commands that a server has executed. A request of a client is one `EVALSHA`, once
+/// the server has the script.
+async fn evalsha_calls(server: &Server) -> u64 {
     calls_of(server, &["evalsha"]).await
 }
 

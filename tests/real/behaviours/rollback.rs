@@ -9,7 +9,7 @@ use redquorum::error::{NodeError, NodeReply};
 use redquorum_tests::{Cluster, Direction, ServerOptions, eventually};
 
 use super::{
-    NODE_TIMEOUT, SOON, WITH_TTL, builder_behind, calls, client, client_with_short_timeout, for_each,
+    NODE_TIMEOUT, SOON, WITH_TTL, builder_behind, evalsha_calls, client, client_with_short_timeout, for_each,
     hold_requests, in_order, is_locked, open_requests, proxies, renew_until_all_granted, replies_of,
     wait_for_all_grants, wait_for_tombstone, wait_until_rolled_back, wait_until_unlocked,
 };
@@ -91,11 +91,11 @@ async fn a_lock_that_arrives_after_its_own_rollback_is_refused() {
     proxies[0].delay(Direction::Requests, Duration::from_millis(4_500));
     replies_of(quorum.red_lock("r").options(WITH_TTL).try_lock().await.unwrap_err());
     proxies[0].delay(Direction::Requests, Duration::ZERO);
-    let before = calls(server).await;
+    let before = evalsha_calls(server).await;
     wait_for_tombstone(server, "r").await;
-    let unlocked = calls(server).await;
+    let unlocked = evalsha_calls(server).await;
     assert_eq!(unlocked, before + 1, "the lock arrived before its rollback, so the test shows nothing");
-    eventually(SOON, "the lock has arrived, too", async || calls(server).await > unlocked).await;
+    eventually(SOON, "the lock has arrived, too", async || evalsha_calls(server).await > unlocked).await;
     assert!(!is_locked(server, "r").await);
     let guard = quorum
         .red_lock("r")
@@ -119,8 +119,8 @@ async fn an_unlock_refused_for_lack_of_replicas_is_repeated_until_executed() {
     let refused = guard.unlock().await.unwrap();
     assert!(!refused.has_quorum(), "{refused}");
     assert!(refused.to_string().contains("NOREPLICAS"), "the server's error is missing: {refused}");
-    let before = calls(server).await;
-    eventually(SOON, "the unlock is repeated", async || calls(server).await > before + 1).await;
+    let before = evalsha_calls(server).await;
+    eventually(SOON, "the unlock is repeated", async || evalsha_calls(server).await > before + 1).await;
     assert!(is_locked(server, "r").await);
     let (was_locked, shutdown) = tokio::join!(
         async {

@@ -12,7 +12,7 @@ use redquorum::{
 use redquorum_tests::{Cluster, eventually};
 
 use super::{
-    SOON, WITH_TTL, builder_behind, calls, client, hash, hold_requests, locked_on, loss, open_requests,
+    SOON, WITH_TTL, builder_behind, evalsha_calls, client, hash, hold_requests, locked_on, loss, open_requests,
     proxies, put_lock, renew_until_all_granted, wait_for_all_grants, wait_until_unlocked,
 };
 
@@ -39,12 +39,12 @@ async fn end_stale_lease(end: impl AsyncFn(LockGuard)) {
     assert!(!stale.is_valid());
     let mut before = Vec::new();
     for server in cluster.servers() {
-        before.push((hash(server, "r").await, calls(server).await));
+        before.push((hash(server, "r").await, evalsha_calls(server).await));
     }
     end(stale).await;
     open_requests(&proxies);
     for (server, (owner, calls_before)) in cluster.servers().iter().zip(&before) {
-        let has_arrived = async || calls(server).await > *calls_before;
+        let has_arrived = async || evalsha_calls(server).await > *calls_before;
         eventually(SOON, "the stale unlock has arrived", has_arrived).await;
         assert_eq!(hash(server, "r").await, *owner, "a stale unlock touched the next holder's key");
     }

@@ -6,11 +6,11 @@ use futures::{FutureExt, future::join_all};
 use redquorum::LockGuard;
 use redquorum_tests::{Cluster, Server};
 
-use super::{SOON, WITH_TTL, builder, calls, client, locked_on, wait_until_unlocked};
+use super::{SOON, WITH_TTL, builder, client, evalsha_calls, locked_on, wait_until_unlocked};
 
 /// Returns the number of requests that each server has executed.
 async fn all_calls(servers: &[Server]) -> Vec<u64> {
-    join_all(servers.iter().map(calls)).await
+    join_all(servers.iter().map(evalsha_calls)).await
 }
 
 /// A hung server delays no renewal on the other servers, however many leases the client has.
@@ -66,7 +66,7 @@ async fn no_request_is_sent_for_an_unlocked_lease() {
 #[tokio::test]
 async fn a_renewal_in_flight_does_not_restore_an_unlocked_key() {
     let cluster = Cluster::start(3).await;
-    let quorum = client(&cluster).await;
+    let quorum = client, evalsha_calls(&cluster).await;
     for round in 0..150 {
         let lock = quorum.red_lock("r").options(WITH_TTL);
         let guard =

@@ -9,7 +9,7 @@ use redquorum::{LockOptions, MultiLock, MultiLockGuard, MultiQuorumLock, Quorum}
 use redquorum_tests::{Cluster, Stopwatch};
 
 use super::{
-    super::servers::{SOON, builder, put_owner, wait_for_subscribers},
+    super::servers::{SOON, builder, put_lease, wait_for_subscribers},
     LONG, OTHER_ID, wait_until_unlocked,
 };
 
@@ -51,7 +51,7 @@ async fn a_group_over_two_quorums_is_all_or_nothing_and_lost_with_either_lease()
     let regions = TwoRegions::connect(&eu, &us).await;
     for (cluster, taken) in [(&eu, "x"), (&us, "y")] {
         for server in cluster.servers() {
-            put_owner(server, taken, OTHER_ID, LONG).await;
+            put_lease(server, taken, OTHER_ID, LONG).await;
         }
         assert!(regions.group(false).try_lock().await.unwrap().is_none());
         assert!(regions.group(true).try_lock_for(Duration::from_millis(200)).await.unwrap().is_none());

@@ -9,7 +9,7 @@ use redquorum_tests::{Cluster, Direction, Proxy, Stopwatch};
 use super::{
     super::{
         behaviours::loss,
-        servers::{client, owners, wait_for_subscribers},
+        servers::{client, leases, wait_for_subscribers},
     },
     MAX_HAND_OVER, assert_prompt,
     client::{Redisson, Wake},
@@ -22,16 +22,16 @@ async fn neither_kind_can_unlock_or_renew_locks_of_the_other_kind() {
     let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
     let rlock = redisson.lock("r", 1);
     let red_lock = quorum.red_lock("r").lock().await.unwrap();
-    let before = owners(cluster.server(0), "r").await;
+    let before = leases(cluster.server(0), "r").await;
     assert_eq!((rlock.unlock().await, rlock.renew().await), (None, false));
-    assert_eq!(owners(cluster.server(0), "r").await, before);
+    assert_eq!(leases(cluster.server(0), "r").await, before);
 
     cluster.server(0).command(&["DEL", "r"]).await;
     rlock.try_lock().await.unwrap();
     assert!(red_lock.renew().await.is_err());
     assert!(!red_lock.is_valid());
     assert_eq!(loss(red_lock.unlock().await.unwrap_err()), LossReason::Revoked);
-    assert_eq!(owners(cluster.server(0), "r").await, [(rlock.owner().to_owned(), 1)]);
+    assert_eq!(leases(cluster.server(0), "r").await, [(rlock.owner().to_owned(), 1)]);
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn after_an_rlock_force_unlock_a_renewal_restores_the_lock_of_a_free_resou
     assert!(redisson.lock("r", 1).force_unlock().await);
     guard.renew().await.unwrap();
     assert!(redisson.lock("r", 1).try_lock().await.is_err());
-    assert_eq!(owners(cluster.server(0), "r").await, [(guard.id().to_string(), 1)]);
+    assert_eq!(leases(cluster.server(0), "r").await, [(guard.id().to_string(), 1)]);
 }
 
 #[tokio::test]
