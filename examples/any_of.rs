@@ -32,7 +32,7 @@ async fn print(quorum: &Quorum, document: u32) -> Result<(), Error> {
     .await
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
         // For examples only: with this setting, a node that lost all data votes at once, like a new node.

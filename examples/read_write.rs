@@ -96,7 +96,7 @@ async fn late_write_after_reader(quorum: &Quorum, records_readers: bool) -> anyh
     Ok(is_misled)
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
         // For examples only: with this setting, a node that lost all data votes at once, like a new node.

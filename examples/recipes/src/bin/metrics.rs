@@ -117,7 +117,7 @@ fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
         Ok(builder) => builder.connect().await,

@@ -86,7 +86,7 @@ fn with_suffix(suffix: &str) -> impl Iterator<Item = KeyName> {
     ALL.iter().map(|metric| metric.name).filter(move |name| name.ends_with(suffix)).map(KeyName::from)
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
         Ok(builder) => builder.connect().await,

@@ -103,7 +103,7 @@ async fn audit(database: &SqlitePool) -> anyhow::Result<(String, FencingToken)> 
     Ok((state, fence.try_into()?))
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
         Ok(builder) => builder.connect().await,
