@@ -66,7 +66,7 @@ async fn no_request_is_sent_for_an_unlocked_lease() {
 #[tokio::test]
 async fn a_renewal_in_flight_does_not_restore_an_unlocked_key() {
     let cluster = Cluster::start(3).await;
-    let quorum = client, evalsha_calls(&cluster).await;
+    let quorum = client(&cluster).await;
     for round in 0..150 {
         let lock = quorum.red_lock("r").options(WITH_TTL);
         let guard =
