@@ -225,7 +225,8 @@ async fn another_node_serves_the_queue_after_the_queue_node_died() {
     wait_for_queue_length(&cluster, 3).await;
     guard.unlock().await.unwrap();
     // After the change of the queue node, the order may differ.
-    let mut served = [next_turn(&mut turns).await.0, next_turn(&mut turns).await.0, next_turn(&mut turns).await.0];
+    let mut served =
+        [next_turn(&mut turns).await.0, next_turn(&mut turns).await.0, next_turn(&mut turns).await.0];
     served.sort_unstable();
     assert_eq!(served, [0, 1, 2]);
 }

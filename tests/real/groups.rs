@@ -1,7 +1,7 @@
 //! `MultiLock` groups of one quorum, on real servers.
 //!
-//! Promises: a group is locked and renewed as a whole with one request per node, a failed attempt leaves
-//! nothing, and keys of other clients are never changed.
+//! Promises: a group is locked, renewed and unlocked as a whole with one request to each node, a failed attempt leaves
+//! no key, and keys of other clients are never changed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use redquorum_tests::{Cluster, Server, Stopwatch, eventually};
 
 use super::{
     behaviours::loss,
-    servers::{SOON, builder, evalsha_calls, client, holds, leases, put_lease, remaining, wait_for_holds},
+    servers::{SOON, builder, client, evalsha_calls, holds, leases, put_lease, remaining, wait_for_holds},
 };
 
 mod regions;
@@ -34,8 +34,8 @@ async fn a_group_is_one_request_to_each_node_and_has_one_token() {
     let names: Vec<String> = (0..20).map(|number| format!("resource:{number}")).collect();
     let mut in_order: Vec<Resource> = names.iter().map(|name| Resource::new(name).unwrap()).collect();
     in_order.sort();
-    // A missing counter begins at the second of its node's clock. After this lease, the counters of all nodes
-    // are equal.
+    // A missing counter begins at the node's time in whole seconds, so the first votes may differ, and the first lease
+    // may need a write-back. After this lease, the counters of all nodes are equal.
     quorum.multi_lock(&names).lock().await.unwrap().unlock().await.unwrap();
     wait_for_holds(cluster.servers(), &names[0], 0).await;
     let mut asked = Vec::new();
@@ -125,13 +125,13 @@ async fn a_group_is_lost_if_another_client_locks_a_part_on_a_majority() {
     let other_ttl = Duration::from_secs(2);
     let cluster = Cluster::start(3).await;
     let quorum = builder(&cluster).ttl(ttl).connect().await.unwrap();
-    for is_on_request in [true, false] {
+    for is_renewed_by_test in [true, false] {
         let group = lock_on_all_nodes(&quorum, &cluster).await;
         let watch = Stopwatch::start();
         for server in cluster.some(0..2) {
             put_lease(server, "b", OTHER_ID, other_ttl).await;
         }
-        if is_on_request {
+        if is_renewed_by_test {
             assert_eq!(loss(group.renew().await.unwrap_err()), LossReason::Revoked);
         }
         assert_eq!(group.lost().await.reason, LossReason::Revoked);
@@ -217,8 +217,8 @@ async fn wait_until_unlocked(servers: &[Server], resources: &[&str]) {
     }
 }
 
-/// Waits until each server has executed exactly one more request. A request that the decision did not wait
-/// for may arrive later.
+/// Waits until each server has executed exactly one more request. The call returns after the answers of a quorum, so
+/// the request may reach the last server later.
 async fn wait_for_one_more_request(cluster: &Cluster, asked: &mut [u64]) {
     for (server, asked) in cluster.servers().iter().zip(asked) {
         *asked += 1;

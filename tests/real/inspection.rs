@@ -16,8 +16,8 @@ use redquorum_tests::{Cluster, eventually};
 use super::{
     behaviours::replies_of,
     servers::{
-        RARE_POLLS, SOON, builder, evalsha_calls, client, holds, put_lease, repeat_until_woken, wait_for_holds,
-        wait_for_queue_entries,
+        RARE_POLLS, SOON, builder, client, evalsha_calls, holds, put_lease, repeat_until_woken,
+        wait_for_holds, wait_for_queue_entries,
     },
 };
 
@@ -149,8 +149,10 @@ async fn servers_inspections_and_errors_show_the_label() {
     }
     next.lock().await.unwrap().unlock().await.unwrap();
     for server in cluster.servers() {
-        eventually(SOON, "the server has executed a lock and an unlock", async || evalsha_calls(server).await == 2)
-            .await;
+        eventually(SOON, "the server has executed a lock and an unlock", async || {
+            evalsha_calls(server).await == 2
+        })
+        .await;
         let stats = server.info("commandstats").await;
         assert!(!stats.contains("cmdstat_client") && !stats.contains("cmdstat_hello"), "{stats}");
     }

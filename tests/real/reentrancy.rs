@@ -72,8 +72,7 @@ async fn a_re_entry_without_a_quorum_leaves_the_outer_hold() {
     for server in cluster.some(0..2) {
         server.thaw().await;
     }
-    // The frozen servers now execute the re-entry and its rollback. The outer hold must not disappear
-    // meanwhile.
+    // The thawed servers execute the re-entry and its rollback. In the meantime, the outer hold must not disappear.
     eventually(SOON, "one hold is left everywhere", async || {
         let holds = holds(cluster.servers(), "r").await;
         assert!(!holds.contains(&0), "a failed re-entry dropped the hold before it: {holds:?}");
@@ -90,7 +89,7 @@ async fn a_re_entry_without_a_quorum_leaves_the_outer_hold() {
 
 #[tokio::test]
 async fn a_request_that_arrives_twice_counts_once() {
-    // With this setting, the slow log of a server records each request word by word.
+    // With this setting, the slow log of a server contains each command with all its words.
     let options = ServerOptions::default().config("slowlog-log-slower-than", "0");
     let cluster = Cluster::start_with(3, options).await;
     let quorum = client(&cluster).await;

@@ -12,8 +12,8 @@ use redquorum::{
 use redquorum_tests::{Cluster, Stopwatch, eventually};
 
 use super::{
-    SOON, builder_behind, evalsha_calls, client, connections, hold_requests, locked_on, loss, open_requests, proxies,
-    wait_for_all_grants, wait_for_queue_entries, wait_until_unlocked,
+    SOON, builder_behind, client, connections, evalsha_calls, hold_requests, locked_on, loss, open_requests,
+    proxies, wait_for_all_grants, wait_for_queue_entries, wait_until_unlocked,
 };
 
 /// A lease without renewal is never renewed, and the resource is free when the ttl ends.

@@ -9,7 +9,7 @@ use redquorum::error::{NodeError, NodeReply};
 use redquorum_tests::{Cluster, Direction, ServerOptions, eventually};
 
 use super::{
-    NODE_TIMEOUT, SOON, WITH_TTL, builder_behind, evalsha_calls, client, client_with_short_timeout, for_each,
+    NODE_TIMEOUT, SOON, WITH_TTL, builder_behind, client, client_with_short_timeout, evalsha_calls, for_each,
     hold_requests, in_order, is_locked, open_requests, proxies, renew_until_all_granted, replies_of,
     wait_for_all_grants, wait_for_tombstone, wait_until_rolled_back, wait_until_unlocked,
 };

@@ -12,8 +12,8 @@ use redquorum::{
 use redquorum_tests::{Cluster, eventually};
 
 use super::{
-    SOON, WITH_TTL, builder_behind, evalsha_calls, client, hash, hold_requests, locked_on, loss, open_requests,
-    proxies, put_lock, renew_until_all_granted, wait_for_all_grants, wait_until_unlocked,
+    SOON, WITH_TTL, builder_behind, client, evalsha_calls, hash, hold_requests, locked_on, loss,
+    open_requests, proxies, put_lock, renew_until_all_granted, wait_for_all_grants, wait_until_unlocked,
 };
 
 /// The ttl of a lock that another client's lease id is given.
