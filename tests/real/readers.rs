@@ -90,7 +90,7 @@ async fn an_inspection_distinguishes_readers_and_writers() {
 }
 
 #[tokio::test]
-async fn the_read_lease_of_a_killed_process_ends_with_its_ttl() {
+async fn a_process_that_is_killed_reads_no_longer_than_its_ttl() {
     const TTL: Duration = Duration::from_secs(2);
     let cluster = Cluster::start(3).await;
     let (killed, kept, quorum) = (client(&cluster).await, client(&cluster).await, client(&cluster).await);

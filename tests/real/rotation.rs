@@ -83,7 +83,7 @@ async fn a_rotation_of_the_password_costs_no_lease_if_a_provider_gives_the_prese
 }
 
 #[tokio::test]
-async fn a_provider_that_fails_or_panics_meanwhile_costs_no_lease_while_the_servers_accept_its_last_answer() {
+async fn a_provider_that_fails_costs_no_lease_while_its_last_credentials_are_valid() {
     let cluster = cluster_with_user(">first").await;
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
@@ -112,7 +112,7 @@ async fn a_provider_that_fails_or_panics_meanwhile_costs_no_lease_while_the_serv
 }
 
 #[tokio::test]
-async fn a_rotation_in_the_settings_file_costs_no_lease_although_the_file_is_gone_for_a_while() {
+async fn a_rotation_in_the_settings_file_costs_no_lease_although_the_file_was_missing() {
     let cluster = cluster_with_user(">first").await;
     let path = std::env::temp_dir().join(format!("redquorum-rotation-{}.toml", std::process::id()));
     let write = |password: &str| {
@@ -123,7 +123,7 @@ async fn a_rotation_in_the_settings_file_costs_no_lease_although_the_file_is_gon
     write("first");
     let quorum = settings::load(Some(&path)).unwrap().admit_new_nodes().connect().await.unwrap();
     let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
-    // Half of a file, and none: the last credentials stay.
+    // While the file is incomplete or missing, the client uses the last credentials.
     std::fs::write(&path, "nodes = [\"redis://loc").unwrap();
     reconnect_user(&cluster).await;
     std::fs::remove_file(&path).unwrap();

@@ -58,7 +58,7 @@ async fn sixteen_clients_share_four_permits_although_a_server_hangs() {
 }
 
 #[tokio::test]
-async fn a_semaphore_of_a_thousand_slots_is_full_until_a_slot_is_released() {
+async fn a_full_semaphore_of_a_thousand_is_noticed_and_so_is_a_released_slot() {
     let cluster = Cluster::start(3).await;
     let (one, other) = (client(&cluster).await, client(&cluster).await);
     let semaphore = one.semaphore("s", 1_024);

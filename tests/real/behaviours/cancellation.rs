@@ -22,7 +22,7 @@ async fn dropping_a_lock_future_at_any_moment_leaves_no_key_on_healthy_nodes() {
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).connect().await.unwrap();
     let holder = client(&cluster).await;
-    // With these delays a lock takes at least 20 ms, so the drops below meet each of its states.
+    // With these delays, a lock takes at least 20 ms. The drops below, at up to 46 ms, reach each state of the call.
     for (proxy, delay) in proxies.iter().zip([10, 20, 30]) {
         proxy.delay(Direction::Replies, Duration::from_millis(delay));
     }
@@ -58,7 +58,7 @@ async fn assert_unlocked(cluster: &Cluster, step: i64) {
     }
 }
 
-/// `connect` that is dropped at any poll leaves neither a connection nor a key of a lock.
+/// If the future of `connect` is dropped at any poll, neither a connection nor a key of a lock remains.
 ///
 /// The servers answer late, so some drops happen during the dial, others during the handshake or the
 /// registration. The last client shows that the servers still work.

@@ -1,7 +1,7 @@
 //! Rollbacks of failed attempts, on real servers.
 //!
-//! Promise: a failed attempt leaves no lock on any node, whatever the order in which requests arrive, and
-//! however long a node is silent.
+//! Promise: a failed attempt leaves no lock on any node. The order in which its requests arrive does not matter, nor
+//! the time until a node answers again.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use super::{
     wait_for_all_grants, wait_for_tombstone, wait_until_rolled_back, wait_until_unlocked,
 };
 
-/// A timeout and an error do not prove that a node refused. The rollback therefore goes to each node that may
-/// have the lock, or may still get it.
+/// A timeout or an error does not prove that a node refused. Therefore the rollback is sent to each node that may have
+/// executed the lock, or may still execute the lock.
 #[tokio::test]
 async fn a_failed_attempt_is_rolled_back_on_nodes_that_granted_failed_or_were_silent() {
     let cluster = Cluster::start(5).await;
@@ -70,7 +70,7 @@ async fn a_delayed_lock_is_followed_by_its_own_rollback() {
     let quorum = builder_behind(&proxies).node_timeout(NODE_TIMEOUT).connect().await.unwrap();
     hold_requests(&proxies[..2]);
     replies_of(quorum.red_lock("r").options(WITH_TTL).try_lock().await.unwrap_err());
-    // The client may be dropped: its pending unlocks are still sent.
+    // After the drop of the client, its pending unlocks are still sent.
     drop(quorum);
     open_requests(&proxies);
     for server in cluster.some(0..2) {
@@ -107,8 +107,8 @@ async fn a_lock_that_arrives_after_its_own_rollback_is_refused() {
     guard.unlock().await.unwrap();
 }
 
-/// A server without enough replicas refuses writes. The client repeats the unlock until the server executes
-/// it, and a shutdown waits for that.
+/// A server without enough replicas refuses writes. The client repeats the unlock until the server executes the unlock,
+/// and a shutdown waits for the execution.
 #[tokio::test]
 async fn an_unlock_refused_for_lack_of_replicas_is_repeated_until_executed() {
     let cluster = Cluster::start(1).await;
