@@ -87,7 +87,8 @@ async fn dropping_connect_at_any_poll_leaves_no_connection_and_no_key() {
     wait_until_disconnected(&cluster).await;
 }
 
-/// As above, but the servers accept connections and never answer.
+/// If the servers accept connections and never answer, a dropped future of `connect` leaves no connection and no key
+/// either.
 #[tokio::test]
 async fn dropping_connect_while_servers_hang_leaves_no_connection_and_no_key() {
     let cluster = Cluster::start(3).await;
@@ -106,8 +107,8 @@ async fn dropping_connect_while_servers_hang_leaves_no_connection_and_no_key() {
     wait_until_disconnected(&cluster).await;
 }
 
-/// Polls a future at most `polls` times, each time when its waker is called, and drops it. Returns whether
-/// the future completed.
+/// Polls a future at most `polls` times, the first time at once and then each time after a wake, and drops the future.
+/// Returns whether the future completed.
 async fn poll_and_drop(future: impl Future, polls: usize) -> bool {
     let mut future = pin!(future);
     let mut left = polls;
@@ -122,8 +123,8 @@ async fn poll_and_drop(future: impl Future, polls: usize) -> bool {
     .await
 }
 
-/// Waits until no client is connected, and asserts that only node metadata remains. Metadata is no residue:
-/// the node keeps its own registration.
+/// Waits until no client is connected, and asserts that no key but the node metadata remains. The registration writes
+/// the node metadata, which belongs to the node and not to a client.
 async fn wait_until_clean(cluster: &Cluster) {
     wait_until_disconnected(cluster).await;
     for server in cluster.servers() {

@@ -1,7 +1,7 @@
-//! The ends of leases and of clients, on real servers: by ttl, by a vanished process, by dropped handles and
-//! by shutdown.
+//! The ends of leases and of clients, on real servers: by the ttl, by the end of a process, by dropped handles and by a
+//! shutdown.
 //!
-//! Promise: after each end the resource is free, at the latest one ttl later.
+//! Promise: after each of these ends, the resource is free at the latest one ttl later, if the servers can be reached.
 
 use std::time::Duration;
 
@@ -64,11 +64,11 @@ async fn a_holder_that_vanishes_frees_the_resource_within_one_ttl() {
 #[tokio::test]
 async fn dropping_the_last_handle_after_a_guard_still_unlocks() {
     let cluster = Cluster::start(3).await;
-    for guard_first in [true, false] {
+    for is_guard_dropped_first in [true, false] {
         let quorum = client(&cluster).await;
         let guard = quorum.red_lock("r").lock().await.unwrap();
         assert!(locked_on(&cluster, "r").await.len() >= 2);
-        if guard_first {
+        if is_guard_dropped_first {
             drop(guard);
             drop(quorum);
         } else {
@@ -82,7 +82,8 @@ async fn dropping_the_last_handle_after_a_guard_still_unlocks() {
     }
 }
 
-/// Pending unlocks outlive the client's last handle while the servers are unreachable.
+/// If the servers are unreachable when the last handle of a client is dropped, the client sends the pending unlocks
+/// later.
 #[tokio::test]
 async fn pending_unlocks_outlive_the_last_handle_until_the_servers_are_reachable() {
     let cluster = Cluster::start(3).await;

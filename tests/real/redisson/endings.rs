@@ -1,5 +1,5 @@
-//! Ends of leases of one kind while clients of the other kind wait or hold: unlocks by other clients,
-//! force-unlocks, and ends of ttls.
+//! Ends of leases of one kind while clients of the other kind wait or hold: force-unlocks, ends of ttls, and unlocks
+//! and renewals by a client that does not have the lease.
 
 use std::time::{Duration, Instant};
 
@@ -62,8 +62,8 @@ async fn an_rlock_force_unlock_wakes_a_waiter_and_revokes_the_lease() {
     assert!(redisson.lock("r", 1).force_unlock().await);
     waiting.await.unwrap();
     assert_prompt(start);
-    // The waiter has unlocked again. If no other lease held the resource, the renewal would restore the
-    // deleted key.
+    // The waiter has unlocked again. If the resource were free at the next renewal of `guard`, the renewal would
+    // restore the deleted key.
     redisson.lock("r", 1).lock().await;
     assert_eq!(guard.lost().await.reason, LossReason::Revoked);
     assert!(locked.undelayed() < ttl / 3 + MAX_HAND_OVER, "{locked:?}");
