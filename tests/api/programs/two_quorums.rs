@@ -16,7 +16,7 @@ use redquorum::{
 const EAST: &str = "east:customer:7";
 const WEST: &str = "west:customer:7";
 
-/// Longer than any lock of this program is held.
+/// The longest wait for a lock. This program holds each lock for a shorter time.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Moves the record to the other region.
