@@ -13,7 +13,7 @@ use redquorum::{Error, Quorum};
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
-    // `any_of` respects a lock of a single resource, so no document goes to this printer.
+    // A lock of a single resource excludes `any_of`, so no document goes to this printer.
     let colour = quorum.red_lock("example:printer:colour").lock().await?;
     try_join_all((0..6).map(|document| print(&quorum, document))).await?;
     println!("no document went to {}, which was held", colour.resource());

@@ -1,6 +1,6 @@
-//! A latch: three services warm up, and no service takes requests before all are warm.
+//! A latch: three services warm up, and no service accepts requests before all services are warm.
 //!
-//! One service is restarted meanwhile, and counts once.
+//! One service is restarted after its arrival. Its second arrival does not count.
 //!
 //! `cargo run --example latch`
 

@@ -33,7 +33,7 @@ async fn worker(name: &str, quorum: &Quorum) -> Result<(), Error> {
     Ok(())
 }
 
-/// Stands for a write to a database, which refuses a token smaller than the largest recorded.
+/// Stands for a write to a database. The database would refuse a token that is smaller than its largest token.
 async fn charge(worker: &str, token: FencingToken) {
     println!("{worker:>6} charges under token {token}");
     tokio::time::sleep(Duration::from_millis(20)).await;

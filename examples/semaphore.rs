@@ -18,7 +18,7 @@ use redquorum::{Error, Fence, LockOptions, Permit, Quorum, Semaphore, error::Sta
 
 const PERMITS: u32 = 3;
 
-/// The permit of a job that is paused: no watchdog runs meanwhile.
+/// The options of a job that is paused. During the pause, no watchdog renews the permit.
 const PAUSED: LockOptions = LockOptions::new().ttl(Duration::from_millis(300)).without_renewal();
 
 /// A store with a fence for each slot, because tokens of different slots are not comparable.
