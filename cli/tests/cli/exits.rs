@@ -1,5 +1,5 @@
-//! The exit statuses. The modules `loss`, `election` and `signals` have the statuses after a loss,
-//! of leaders and after signals.
+//! The exit statuses and errors of commands. The statuses after a loss, of leaders and after signals are tested in
+//! `loss`, `election` and `signals`.
 
 use redquorum_tests::{Cluster, eventually};
 
