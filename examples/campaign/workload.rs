@@ -333,13 +333,13 @@ impl Step {
     /// For a step with both resources: returns the names of the resources that the step reads.
     fn names_to_read(&self) -> impl Iterator<Item = &'static str> {
         let both = [Targets::One, Targets::Other].into_iter();
-        both.filter(|target| self.reads(*target)).map(Targets::name)
+        both.filter(move |target| self.reads(*target)).map(Targets::name)
     }
 
     /// For a step with both resources: returns the names of the resources that the step locks exclusively.
     fn names_to_write(&self) -> impl Iterator<Item = &'static str> {
         let both = [Targets::One, Targets::Other].into_iter();
-        both.filter(|target| !self.reads(*target)).map(Targets::name)
+        both.filter(move |target| !self.reads(*target)).map(Targets::name)
     }
 
     fn options(&self) -> LockOptions {
