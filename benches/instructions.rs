@@ -1,8 +1,8 @@
-//! A given number of locks and unlocks, on five nodes in memory or on one server, whose instructions
-//! `benches/instructions.sh` counts.
+//! Makes a given number of locks and unlocks, on five nodes in memory or on one server.
+//! `benches/instructions.sh` counts the instructions of the program.
 //!
-//! The program has one thread, and pauses time if the nodes are in memory, so that the count does not
-//! depend on the load of the machine.
+//! The program has one thread. If the nodes are in memory, the time of tokio is paused, so that the count
+//! does not depend on the load of the machine.
 
 use redquorum::Quorum;
 

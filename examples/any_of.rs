@@ -13,7 +13,7 @@ use redquorum::{Error, Quorum};
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let quorum = connect().await?;
-    // `any_of` respects a lock of a single resource, so no document goes to this printer.
+    // A lock of a single resource excludes `any_of`, so no document goes to this printer.
     let colour = quorum.red_lock("example:printer:colour").lock().await?;
     try_join_all((0..6).map(|document| print(&quorum, document))).await?;
     println!("no document went to {}, which was held", colour.resource());
@@ -32,10 +32,10 @@ async fn print(quorum: &Quorum, document: u32) -> Result<(), Error> {
     .await
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

@@ -64,10 +64,10 @@ fn lead(quorum: &blocking::Quorum) -> Result<(), Error> {
     Ok(())
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 fn connect() -> Result<blocking::Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect_blocking(),
         Err(_) => blocking::Quorum::in_memory(5),
     }

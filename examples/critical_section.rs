@@ -1,5 +1,4 @@
-//! A critical section: sixteen tasks each read a number and write it back plus one, and no update
-//! is lost.
+//! A critical section: sixteen tasks each read a number, add one, and write the number. No update is lost.
 //!
 //! Each task has a client of its own, as separate processes would.
 //!
@@ -38,7 +37,7 @@ async fn add_one(cluster: &MemoryCluster, counter: &AtomicU32) -> Result<(), Err
     let quorum = connect(cluster).await?;
     let guard = quorum.red_lock("example:counter").lock().await?;
     let seen = counter.load(Ordering::SeqCst);
-    // The other tasks run here: without the lock, they would read the same number.
+    // Other tasks may run here. Without the lock, they would read the same number.
     tokio::task::yield_now().await;
     counter.store(seen + 1, Ordering::SeqCst);
     guard.unlock().await?;
@@ -49,7 +48,7 @@ async fn add_one(cluster: &MemoryCluster, counter: &AtomicU32) -> Result<(), Err
 /// Connects to the nodes that `REDQUORUM_NODES` names, or to nodes in memory that all tasks share.
 async fn connect(cluster: &MemoryCluster) -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::builder().connect_in_memory(cluster),
     }

@@ -1,8 +1,9 @@
-//! Fencing tokens: the store refuses a holder that was paused past the end of the lease, which no
-//! lock can prevent.
+//! Fencing tokens: the store refuses the late write of a holder that was paused past the end of its lease. No
+//! lock can prevent this write.
 //!
-//! The store records the token at the first access of a lease, including a *read*. Below, the
-//! second holder has only read when the first holder wakes up, and the write is refused.
+//! The store records the token at each access under a lease, including a *read*. In this example, the second
+//! holder has only read when the first holder continues. Nevertheless, the store refuses the write of the first
+//! holder.
 //!
 //! `cargo run --example fenced_write`
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use redquorum::{Error, Fence, FencingToken, LockOptions, Quorum, error::StaleToken};
 
-/// The lease of a holder that is paused: no watchdog runs meanwhile.
+/// The options of a holder that is paused. During the pause, no watchdog renews the lease.
 const PAUSED: LockOptions = LockOptions::new().ttl(Duration::from_millis(300)).without_renewal();
 
 /// A store that records the largest token. In SQL, the rule is `WHERE fence <= :token`.
@@ -55,10 +56,10 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

@@ -1,6 +1,6 @@
-//! A latch: three services warm up, and no service takes requests before all are warm.
+//! A latch: three services warm up, and no service accepts requests before all services are warm.
 //!
-//! One service is restarted meanwhile, and counts once.
+//! One service is restarted after its arrival. Its second arrival does not count.
 //!
 //! `cargo run --example latch`
 
@@ -45,10 +45,10 @@ async fn warm_up(quorum: &Quorum, release: &str, service: u32) -> Result<(), Err
     Ok(())
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

@@ -1,8 +1,7 @@
-//! Three candidates for one leadership: the first leader is killed, the second resigns, and the
-//! third leads.
+//! Three candidates for one leadership. The first leader is killed, and the second and the third leader resign.
 //!
-//! Each write of a leader carries the leader's term. When a write of the killed leader arrives
-//! late, the store refuses the term. Each candidate has a client and a runtime of its own, as a
+//! Each write of a leader has the term of the leader. If a write of the killed leader arrives late, the store
+//! refuses the term. Each candidate has a client and a runtime of its own, as a
 //! process would. To kill a leader, the example forgets the leadership and drops the runtime, so that
 //! no code unlocks the lease.
 //!
@@ -27,7 +26,7 @@ use redquorum::{
     error::StaleToken,
 };
 
-/// The ttl of a leadership, which is the longest wait of the next candidate after a leader's death.
+/// The ttl of a leadership. After the death of a leader, the next candidate waits for about this time.
 const SHORT_TTL: LockOptions = LockOptions::new().ttl(Duration::from_secs(1));
 
 /// The nodes of the election.
@@ -52,12 +51,12 @@ enum Fate {
 
 fn main() -> anyhow::Result<()> {
     let nodes = match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => Nodes::Redis(Box::new(builder.admit_new_nodes())),
         Err(_) => Nodes::Memory(MemoryCluster::new(5)),
     };
     let store = Arc::new(Mutex::new(Store::default()));
-    // Each leader takes the last fate of the list.
+    // Each leader removes the last fate of the list, and has this fate.
     let fates = Arc::new(Mutex::new(vec![Fate::Resigns, Fate::Resigns, Fate::Killed]));
     let candidates = ["host-1", "host-2", "host-3"].map(|name| {
         let (nodes, store, fates) = (nodes.clone(), Arc::clone(&store), Arc::clone(&fates));
@@ -79,7 +78,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Campaigns and leads until the leader is killed or resigns; returns the term of a killed leader.
+/// Campaigns and leads until the leader is killed or resigns. Returns the term of a killed leader.
 async fn lead(
     name: &str,
     nodes: &Nodes,
@@ -91,7 +90,7 @@ async fn lead(
     loop {
         let leadership = match election.campaign(name).await {
             Ok(leadership) => leadership,
-            // Returned after the quorum timeout, so the loop is not busy.
+            // The call returns this error after the quorum timeout, so the loop is not busy.
             Err(Error::NoQuorum(shortage)) => {
                 println!("{name} campaigns again: {shortage}");
                 continue;

@@ -1,8 +1,8 @@
 //! `multi_lock`: transfers in both directions between two accounts, without a deadlock.
 //!
-//! Two tasks that lock the accounts one after the other, in different orders, can wait for each
-//! other for ever. A `multi_lock` takes both accounts with one request to each node, so the order
-//! does not matter. `MultiLock::across` takes resources of several quorums.
+//! If two tasks lock the accounts one after the other, in different orders, the tasks can wait for each
+//! other forever. A `multi_lock` locks both accounts with one request to each node, so the order does not
+//! matter. `MultiLock::across` locks resources of several quorums.
 //!
 //! `cargo run --example multi_lock`
 
@@ -55,7 +55,7 @@ async fn transfers(
 
 /// Moves a customer between two regions, under a lock of each region's quorum.
 async fn move_customer() -> Result<(), Error> {
-    // All clients lock the quorums in the order of their names, so each quorum needs a name.
+    // The names of the quorums decide the order in which all clients lock them, so each quorum needs its own name.
     let east = Quorum::builder().name("east").connect_in_memory(&MemoryCluster::new(3))?;
     let west = Quorum::builder().name("west").connect_in_memory(&MemoryCluster::new(3))?;
     let from = east.red_lock("example:east:customer:7");
@@ -76,10 +76,10 @@ async fn move_customer() -> Result<(), Error> {
     Ok(())
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

@@ -33,16 +33,16 @@ async fn worker(name: &str, quorum: &Quorum) -> Result<(), Error> {
     Ok(())
 }
 
-/// Stands for a write to a database, which refuses a token smaller than the largest recorded.
+/// Stands for a write to a database. The database would refuse a token that is smaller than its largest token.
 async fn charge(worker: &str, token: FencingToken) {
     println!("{worker:>6} charges under token {token}");
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

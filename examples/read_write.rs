@@ -1,11 +1,11 @@
-//! Readers and writers: a writer that was paused, and what a store has to record of both.
+//! A writer that is paused past the end of its lease, and the tokens that a store has to record.
 //!
-//! In the first part, a writer's lease ends between the read and the write, and a second writer
-//! writes meanwhile. A store without a fence accepts the late write, and loses an update.
+//! In the first part, a second writer writes while the first writer is paused between its read and its write. A
+//! store without a fence accepts the late write of the first writer, and loses an update.
 //!
-//! In the second part, a reader comes in place of the second writer, and decides by what it reads.
-//! A store that records only the tokens of writers accepts the late write, and the reader's
-//! decision rests on an old price. A store that also records readers refuses the write.
+//! In the second part, a reader reads the price while the writer is paused. If the store records only the tokens of
+//! writers, the store accepts the late write, and the reader uses an old price under a valid lease. If the store
+//! also records the tokens of readers, the store refuses the late write.
 //!
 //! `cargo run --example read_write`
 
@@ -17,10 +17,10 @@ use redquorum::{Error, Fence, LockOptions, Quorum};
 
 const PRICE: &str = "example:price";
 
-/// The lease of a writer that is paused: no watchdog runs meanwhile.
+/// The options of a writer that is paused. During the pause, no watchdog renews the lease.
 const PAUSED: LockOptions = LockOptions::new().ttl(Duration::from_millis(300)).without_renewal();
 
-/// A row of a table. In SQL, the fence is two columns, which each statement compares.
+/// A row of a table. In SQL, the fence consists of two columns, and each statement compares the columns.
 #[derive(Default)]
 struct Row {
     price: i64,
@@ -96,10 +96,10 @@ async fn late_write_after_reader(quorum: &Quorum, records_readers: bool) -> anyh
     Ok(is_misled)
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

@@ -1,7 +1,7 @@
 //! `run`: a closure under a lease, which the watchdog renews while the closure runs.
 //!
-//! `run` returns the closure's value. If the lease is lost, the closure stops at its next `await`
-//! and `run` returns an error.
+//! `run` returns the value of the closure. If the lease is lost, `run` drops the closure at its present `await`,
+//! and returns an error.
 //!
 //! `cargo run --example run_closure`
 
@@ -15,7 +15,7 @@ use redquorum::{Error, LockOptions, Quorum};
 /// A ttl shorter than the import, so that the lease has to be renewed.
 const IMPORT: LockOptions = LockOptions::new().ttl(Duration::from_millis(900));
 
-/// A limit for an import that hangs: the lease ends after this time, even if it could be renewed.
+/// Options with a limit for an import that hangs. The lease ends after this time, in spite of renewals.
 const LIMITED: LockOptions = IMPORT.hold_at_most(Duration::from_millis(100));
 
 #[tokio::main]
@@ -47,10 +47,10 @@ async fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

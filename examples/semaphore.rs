@@ -18,7 +18,7 @@ use redquorum::{Error, Fence, LockOptions, Permit, Quorum, Semaphore, error::Sta
 
 const PERMITS: u32 = 3;
 
-/// The permit of a job that is paused: no watchdog runs meanwhile.
+/// The options of a job that is paused. During the pause, no watchdog renews the permit.
 const PAUSED: LockOptions = LockOptions::new().ttl(Duration::from_millis(300)).without_renewal();
 
 /// A store with a fence for each slot, because tokens of different slots are not comparable.
@@ -66,10 +66,10 @@ async fn work(gpus: &Semaphore, job: u32, running: &AtomicU32, largest: &AtomicU
     .await
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

@@ -1,8 +1,8 @@
 //! A simulated test of a critical section, with faults such as a holder that is paused past the end
 //! of the lease.
 //!
-//! The `careful` program uses the fencing token, and loses no update. The `careless` program relies
-//! on the lock alone, and the simulator finds a schedule under which an update is lost.
+//! The program `careful` uses the fencing token, and loses no update. The program `careless` uses only the
+//! lock, and the simulator finds a schedule under which an update is lost.
 //!
 //! `cargo run --features sim --example simulate`
 
@@ -28,11 +28,11 @@ async fn careful(process: Process) {
         process.sleep(Duration::from_millis(20)).await;
         store.write(token, balance + 1).await
     };
-    // A refused update is not made, and so not lost. A service would try again.
+    // An update that the store refuses is not lost. A service would make the update again.
     update.await.ok();
 }
 
-/// Adds one to the balance, and relies on the lock alone.
+/// Adds one to the balance under the lock, without the fencing token.
 async fn careless(process: Process) {
     let Ok(guard) = lock(&process).await else { return };
     let store = process.store("balance");
@@ -54,7 +54,7 @@ fn search<Program>(program: impl Fn(Process) -> Program + Sync) -> Result<Summar
 where
     Program: Future<Output = ()> + Send + 'static,
 {
-    // Faults begin early, while the processes are at work.
+    // Faults begin early, while the processes still run.
     let schedules = Schedules::tolerated().nodes([3]).within(Duration::from_millis(100));
     Campaign::new(1000).run(&schedules.strategy(), |schedule| {
         let report = Simulation::new(schedule.clone()).run(&program);

@@ -1,4 +1,4 @@
-//! `try_lock` and `try_lock_for`: a held lock is `Ok(None)`, a missing quorum is an error.
+//! `try_lock` and `try_lock_for` return `Ok(None)` for a held lock, and an error without a quorum.
 //!
 //! `cargo run --example try_lock`
 
@@ -16,7 +16,7 @@ async fn main() -> anyhow::Result<()> {
 
     // The guard needs a name. `try_lock().await?.is_some()` would drop the guard, and unlock at once.
     let Some(guard) = quorum.red_lock(REPORT).try_lock().await? else {
-        println!("another process writes the report");
+        println!("first call: the lock is held");
         return Ok(());
     };
     println!("first call: locked under token {}", guard.fencing_token());
@@ -40,7 +40,7 @@ async fn write_report(quorum: &Quorum, caller: &str, wait: Duration) -> Result<b
         Ok(None) => {
             match quorum.inspect(REPORT).await?.holder() {
                 Some(holder) => println!("{caller}: held by {holder}"),
-                None => println!("{caller}: held, and free since"),
+                None => println!("{caller}: the lock was held, and is free now"),
             }
             Ok(false)
         }
@@ -54,10 +54,10 @@ async fn write_report(quorum: &Quorum, caller: &str, wait: Duration) -> Result<b
     }
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
-        // For examples only: a node that lost all data looks like a new node.
+        // For examples only: with this setting, a node that lost all data votes at once, like a new node.
         Ok(builder) => builder.admit_new_nodes().connect().await,
         Err(_) => Quorum::in_memory(5),
     }

@@ -1,4 +1,5 @@
-//! The public API in programs, promises and documents. No test of this binary needs a server.
+//! Tests of the public API: whole programs, rules about types and names, blocks of the documents, and mistakes that
+//! compile. No test of this binary needs a server.
 //!
 //! ```text
 //! programs/     whole programs            in_memory.rs runs them here, real/programs.rs on servers

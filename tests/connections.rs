@@ -22,16 +22,16 @@ mod connections {
         error::{NodeError, NodeReplies, NodeReply},
     };
 
-    /// The deadline for what should happen at once, on a machine under load.
+    /// The deadline of an effect that has to happen at once, on a machine under load.
     const SOON: Duration = Duration::from_secs(15);
 
-    /// Makes a quorum of new nodes, and connects to it.
+    /// Makes a quorum of new nodes, and connects a client to the quorum.
     async fn init_and_connect(builder: QuorumBuilder) -> Quorum {
         admin::init(&builder).await.unwrap();
         builder.connect().await.unwrap()
     }
 
-    /// Asserts that a quorum locks, and returns the guard.
+    /// Locks `r`, asserts that a second attempt is refused, and returns the guard.
     async fn assert_locks(quorum: &Quorum) -> LockGuard {
         let guard = quorum.red_lock("r").lock().await.unwrap();
         assert!(quorum.red_lock("r").try_lock().await.unwrap().is_none());
@@ -44,7 +44,7 @@ mod connections {
         error.node_replies().clone()
     }
 
-    /// Returns the error of a failed handshake.
+    /// Returns the error of a failed handshake; `None` for any other reply.
     fn refusal(reply: &NodeReply) -> Option<&NodeError> {
         match reply {
             NodeReply::Failed(NodeError::Handshake(error)) => Some(error),

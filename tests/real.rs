@@ -1,6 +1,6 @@
 //! Tests on real Redis servers. All of them are one test binary, so that the dependencies are linked once.
 //!
-//! `REDQUORUM_TEST_SERVERS=containers` or `=processes` selects how the servers run.
+//! `REDQUORUM_TEST_SERVERS=containers` or `=processes` selects the kind of the servers.
 
 #![allow(clippy::disallowed_methods, reason = "real servers need real time and free ports")]
 

@@ -156,7 +156,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(20 + 8);
 /// The longest time for which a node that has lost votes abstains: `max_ttl` and drift.
 const QUARANTINE: Duration = Duration::from_secs(40 + 1);
 
-/// Returns the latest time at which the last waiter has to be served.
+/// Returns the latest time at which the last waiter has to have the lock.
 fn last_turn(schedule: &Schedule) -> Duration {
     let is_forgetful =
         schedule.faults.iter().any(|timed| matches!(timed.fault, Fault::Crash { .. } | Fault::Flush { .. }));
@@ -177,7 +177,7 @@ fn after_the_last_fault_a_waiter_waits_at_most_a_ttl_and_a_poll() {
         }
         case
     };
-    // No random delays of messages, because they may happen at any time, also after the last fault.
+    // The schedules have no random delays of messages, because these delays may also happen after the last fault.
     let schedules = Schedules::tolerated().nodes([3, 5]).processes(2..=4).faults(6, 0);
     let cases = Case::strategy(&schedules).prop_map(briefly);
     let check_end = |case: &Case| {
@@ -225,15 +225,16 @@ fn without_faults_a_grant_follows_a_release_within_some_round_trips() {
     assert!(summary.grants >= 10_000, "{summary:?}");
 }
 
-/// Checks the promises of a case, in the format of a failing case. The cases below failed once.
+/// Asserts that no promise is broken in a case. The text has the format of a printed failure. The cases of the tests
+/// below have failed once.
 fn assert_promises_hold(case: &str) {
     if let Err(failure) = check(&case.parse().unwrap()) {
         panic!("{failure}");
     }
 }
 
-/// The node thawed and executed a lock 200 ms after the pending unlock was dropped. The promise allows that:
-/// a key ends one ttl after the node last executed a request. The check was too strict at that time.
+/// The node thawed and executed a lock 200 ms after the client dropped the pending unlock. The promise allows this,
+/// because the key ends one ttl after the node last executed a request. The check was too strict at that time.
 #[test]
 fn a_node_that_hangs_beyond_the_longest_ttl_may_keep_a_key_for_a_ttl() {
     assert_promises_hold(

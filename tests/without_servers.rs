@@ -1,6 +1,6 @@
-//! Tests of the public API and of the repository that need no server: errors of settings, read/write locks in
-//! virtual time, tokens in JSON, layers of the source, and links of the documents.
-#![allow(clippy::disallowed_methods, reason = "a missing refusal is noticed after a real time")]
+//! Tests of the public API and of the repository that need no server: errors of settings, extreme times, forked
+//! processes, read/write locks in virtual time, tokens in JSON, layers of the source, and links of the documents.
+#![allow(clippy::disallowed_methods, reason = "some tests measure real time")]
 
 mod without_servers {
     mod bad_input;

@@ -20,8 +20,8 @@ pub(crate) enum Contestant {
     Rival(LockManager),
     /// The scripts of redquorum, sent without the library.
     Floor(Floor),
-    /// A one-line script, sent without a library: the cost of a lock without token, guard and
-    /// re-entrancy.
+    /// The commands of a lock without token and re-entrancy, sent without a library: `SET`, and a one-line script for
+    /// the unlock.
     OneLine(Floor),
 }
 

@@ -1,4 +1,4 @@
-//! Distant servers: requests and replies take longer, without additional work for the servers.
+//! Proxies that delay requests and replies, as if the servers were distant. The servers have no additional work.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::Problem;
 
-/// One plain multiplexed connection for each node, shared by all tasks.
+/// One plain multiplexed connection for each node. All tasks share the connections.
 #[derive(Clone)]
 pub(crate) struct Floor {
     nodes: Arc<[(MultiplexedConnection, Recording)]>,
@@ -42,7 +42,7 @@ pub(crate) struct BareLock {
 }
 
 impl Floor {
-    /// Returns the floor that sends the library's own lock and unlock.
+    /// Returns the floor that sends the requests of the library for a lock and an unlock.
     pub(crate) async fn of_our_scripts(servers: &Servers) -> Result<Self, Problem> {
         Self::of(servers, recording::record(servers).await?).await
     }
@@ -87,8 +87,8 @@ impl FloorTask {
         self.send_to_all(|recording| &recording.unlock, &lock.owner, is_unlock).await
     }
 
-    /// Sends a request to all nodes at once, and returns when a majority of the nodes has replied positively. Fails
-    /// when so many nodes have refused that no majority is left.
+    /// Sends a request to all nodes at once, and returns when a majority of the nodes has replied positively. If the
+    /// nodes that have not refused are no majority any more, returns an error.
     async fn send_to_all(
         &mut self,
         template: impl Fn(&Recording) -> &Template,
@@ -133,7 +133,8 @@ fn is_grant(reply: &Value) -> bool {
     *reply == Value::Okay || is_unlock(reply)
 }
 
-/// Whether the reply is a number, or a list of one number. The scripts of redquorum return lists of answers.
+/// Whether the reply is a number, or a list of one number, as the scripts of redquorum return for one operation. A
+/// refusal has another form.
 fn is_unlock(reply: &Value) -> bool {
     match reply {
         Value::Int(_) => true,

@@ -62,7 +62,7 @@ impl Scenario {
         Self::Frozen,
         Self::Watchdog,
         Self::Scale,
-        // These two are last, because their clients send undelivered unlocks to dead servers for a while.
+        // These two scenarios are last, because their clients send pending unlocks to dead servers for a while.
         Self::Waiters,
         Self::Faults,
     ];

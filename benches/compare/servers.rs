@@ -109,8 +109,8 @@ fn calls_of(line: &str, commands: &[&str]) -> Option<u64> {
     commands.contains(&name).then(|| calls.parse().ok())?
 }
 
-/// Returns a multiplexed connection of the redis crate, as plain as possible: no response
-/// timeout limits a call, and Nagle's algorithm does not delay a call.
+/// Returns a multiplexed connection of the redis crate with the least possible cost: without a response timeout,
+/// and without the delays of Nagle's algorithm.
 pub(crate) async fn connection_to(server: &Server) -> Result<MultiplexedConnection, Problem> {
     let client = Client::open(server.url())?;
     let tcp = client.get_connection_info().tcp_settings().clone().set_nodelay(true);

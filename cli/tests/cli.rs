@@ -1,6 +1,6 @@
 //! The command `redquorum`, run as a process on real Redis servers.
 //!
-//! `REDQUORUM_TEST_SERVERS=containers` or `=processes` selects the form of the servers.
+//! `REDQUORUM_TEST_SERVERS=containers` or `=processes` selects the kind of the servers.
 
 #![allow(clippy::disallowed_methods, reason = "real servers and processes need real time")]
 

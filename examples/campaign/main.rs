@@ -63,7 +63,7 @@ Runs random programs under random faults, until a case breaks a promise.
   --svg FILE          the timeline of a replayed or failing case";
 
 impl Arguments {
-    /// Parses `--name value`; `--beyond` has no value.
+    /// Parses arguments of the form `--name value`. `--beyond` has no value. Returns `None` for `--help`.
     fn parse(mut words: impl Iterator<Item = String>) -> anyhow::Result<Option<Self>> {
         let mut arguments = Self {
             schedules: 10_000,

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// The ttl of all locks.
 const TTL: Duration = Duration::from_secs(20);
 
-/// The longest time between two attempts of a waiter: a ttl, and a fallback poll with jitter.
+/// The longest time between two attempts of a waiter: more than a ttl and a fallback poll with jitter.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 /// The drift of the quorum.
@@ -53,7 +53,7 @@ pub(crate) struct Step {
     pub(crate) rest: Duration,
     /// The resources to lock.
     pub(crate) targets: Targets,
-    /// The resources to lock for reading. The others are locked exclusively.
+    /// The resources of `targets` that the step locks for reading. The step locks all other resources exclusively.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) reads: Option<Targets>,
     /// Whether a second task of the process makes the same lock call at the same time. Two readers of one
@@ -109,7 +109,7 @@ pub(crate) enum StepEnd {
     Unlock,
     /// Drops the guard.
     Drop,
-    /// Keeps the guard until the lease has ended. A renewed lease would not end, so it is unlocked.
+    /// Keeps the guard until the lease has ended. A renewed lease is unlocked instead, because it would not end.
     Overstay,
 }
 
@@ -131,14 +131,14 @@ impl Case {
         Simulation::new(self.schedule.clone()).horizon(self.horizon()).run(|process| {
             let steps = self.programs.get(process.index()).cloned().unwrap_or_default();
             async move {
-                // The settings are constants of this file, so they cannot be wrong for one case only.
+                // The settings are constants of this file, so a wrong setting would fail in each case.
                 let worker = Worker::connect(process, guard).expect("the settings are valid");
                 worker.run(&steps).await;
             }
         })
     }
 
-    /// Returns the promises that have to hold: the schedule keeps their assumptions.
+    /// Returns the promises that have to hold, because the schedule keeps their assumptions.
     pub(crate) fn promises(&self) -> Promises {
         self.schedule.promises(DRIFT, self.guard())
     }
@@ -147,7 +147,7 @@ impl Case {
         if self.is_unguarded { RestartGuard::Off } else { RestartGuard::PerConnection }
     }
 
-    /// Returns the end of the simulation: later than any program takes if no waiter starves.
+    /// Returns the end of the simulation. If no call waits too long, all programs end earlier.
     fn horizon(&self) -> Duration {
         let times = self.programs.iter().flatten().flat_map(|step| {
             let waits = LONGEST_SLEEP * (1 + u32::from(step.has_company));
@@ -203,7 +203,7 @@ impl Worker {
         }
     }
 
-    /// The second task of [`Step::has_company`]: makes the same lock call, and holds for a quarter of the
+    /// Runs the second task of [`Step::has_company`], which makes the same lock call, and holds for a quarter of the
     /// time.
     async fn run_companion(&self, step: &Step) {
         if step.has_company
@@ -218,7 +218,7 @@ impl Worker {
     async fn lock(&self, step: &Step, call: LockCall, owner: &Owner) -> Result<Option<Guard>, Error> {
         match step.targets {
             Targets::Both => {
-                let lock = self.quorum.multi_lock(step.names(false)).and_read(step.names(true));
+                let lock = self.quorum.multi_lock(step.names_to_write()).and_read(step.names_to_read());
                 let lock = lock.options(step.options());
                 let locked = self.call(call, lock.lock(), lock.try_lock(), |wait| lock.try_lock_for(wait));
                 Ok(locked.await?.map(Guard::Exclusive))
@@ -257,7 +257,7 @@ impl Worker {
         }
     }
 
-    /// Uses the store under the lease as the step says, and ends the lease.
+    /// Uses the store under the lease according to the step, and ends the lease.
     async fn work(&self, step: &Step, owner: &Owner, guard: Guard) {
         let token = guard.fencing_token();
         let uses_store = step.targets != Targets::Other;
@@ -308,7 +308,7 @@ impl Worker {
         self.end(step, Guard::Shared(guard), is_valid).await;
     }
 
-    /// Ends the lease as the step says, and checks the result of the unlock.
+    /// Ends the lease according to the step, and checks the result of the unlock.
     async fn end(&self, step: &Step, guard: Guard, is_valid: bool) {
         match step.end {
             StepEnd::Overstay if !step.is_renewed => {
@@ -330,10 +330,16 @@ impl Step {
         self.reads.is_some_and(|reads| reads == Targets::Both || reads == target)
     }
 
-    /// Returns the names of the resources that the step reads, or of those that it writes.
-    fn names(&self, are_read: bool) -> impl Iterator<Item = &'static str> {
+    /// For a step with both resources: returns the names of the resources that the step reads.
+    fn names_to_read(&self) -> impl Iterator<Item = &'static str> {
         let both = [Targets::One, Targets::Other].into_iter();
-        both.filter(move |target| self.reads(*target) == are_read).map(Targets::name)
+        both.filter(move |target| self.reads(*target)).map(Targets::name)
+    }
+
+    /// For a step with both resources: returns the names of the resources that the step locks exclusively.
+    fn names_to_write(&self) -> impl Iterator<Item = &'static str> {
+        let both = [Targets::One, Targets::Other].into_iter();
+        both.filter(move |target| !self.reads(*target)).map(Targets::name)
     }
 
     fn options(&self) -> LockOptions {
@@ -402,7 +408,7 @@ fn step() -> impl Strategy<Value = Step> + Clone {
                 rest,
                 targets,
                 reads,
-                // A second writer would act like a further process.
+                // Only readers can share a lease. A second writer would behave like a further process.
                 has_company: has_company && reads.is_some(),
                 downgrades: downgrades && targets != Targets::Both,
                 call,

@@ -6,12 +6,12 @@ use std::{
     process::Command,
 };
 
-/// The root of the workspace.
+/// Returns the root directory of the workspace.
 pub(super) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// The target directory of this build.
+/// Returns the target directory of this build.
 pub(super) fn target() -> &'static Path {
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
     scratch.parent().expect("the directory `tmp` is in the target directory")
@@ -27,8 +27,8 @@ pub(super) fn scratch(name: &str) -> io::Result<PathBuf> {
     Ok(scratch)
 }
 
-/// A command such as `cargo build`. Cargo does not compile a package again that this build has compiled with
-/// the same features.
+/// Returns a command such as `cargo build`. If this build has compiled a package with the same features, cargo does not
+/// compile the package again.
 pub(super) fn cargo(subcommand: &str) -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.current_dir(root()).args([subcommand, "--locked", "--target-dir"]).arg(target());
@@ -38,8 +38,8 @@ pub(super) fn cargo(subcommand: &str) -> Command {
     cargo
 }
 
-/// Whether cargo or nextest sets this variable for a test process. Build scripts read some of these variables,
-/// so cargo would compile their packages again.
+/// Whether cargo or nextest sets this variable for a test process. Some build scripts depend on these variables. If the
+/// variables had other values than in this build, cargo would compile the packages of these scripts again.
 fn is_of_test_process(name: &str) -> bool {
     ["CARGO_CRATE_", "CARGO_MANIFEST_", "CARGO_PKG_", "NEXTEST"].iter().any(|prefix| name.starts_with(prefix))
 }

@@ -6,8 +6,8 @@
 //! cargo build -p redquorum ... --example quickstart --+ redquorum, tokio and others, as compiled by this build
 //! ```
 //!
-//! A package for the blocks would be simpler. But cargo would choose features for its dependencies anew, and
-//! compile forty of them again.
+//! A package for the blocks would be simpler. But cargo would select other features for the dependencies of this
+//! package, and would compile forty of them again.
 
 use std::{
     env, fs, io,
@@ -27,16 +27,16 @@ const DOCUMENTS: [&str; 3] = ["README.md", "docs/GUIDE.md", "docs/SIMULATION.md"
 /// The packages that a block may use.
 const PACKAGES: [&str; 4] = ["anyhow", "futures", "redquorum", "tokio"];
 
-/// The packages that `tests/run.sh` builds together: their dependencies have the same features in each of its commands.
+/// The packages that `tests/run.sh` builds together, so that their dependencies have the same features in each command.
 const MEMBERS: [&str; 3] = ["redquorum", "redquorum-cli", "redquorum-tests"];
 
-/// An example of the library that has all of these packages.
+/// An example of the library. Its dependencies include all [`PACKAGES`].
 const EXAMPLE: &str = "quickstart";
 
 /// Texts of blocks that need no server. A block with any of these texts is run.
 const NO_SERVER: [&str; 2] = ["in_memory", "Simulation::new"];
 
-/// Longer than any block runs on a machine under load.
+/// The longest time for the run of a block. Each block takes less time, even on a machine under load.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The number of blocks that are compiled at once.
@@ -51,11 +51,11 @@ struct Block {
     line: usize,
     /// The code after empty lines, so that each line has the same number as in the document.
     code: String,
-    /// Whether the program is run after its compilation. Otherwise a server would be needed.
+    /// Whether the program is run after its compilation. Blocks that need a server are not run.
     is_run: bool,
 }
 
-/// The blocks of a document, and findings about blocks that differ from whole programs.
+/// Returns the blocks of a document, and findings about blocks that are no whole programs.
 fn blocks(document: &str, text: &str) -> (Vec<Block>, Vec<String>) {
     let (mut blocks, mut findings) = (Vec::new(), Vec::new());
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
@@ -86,7 +86,7 @@ fn blocks(document: &str, text: &str) -> (Vec<Block>, Vec<String>) {
     (blocks, findings)
 }
 
-/// Arguments by which rustc finds the packages, as this build has compiled them.
+/// Returns the arguments by which rustc finds the packages that this build has compiled.
 fn packages() -> Vec<String> {
     let output = cargo("build")
         .args(MEMBERS.map(|member| ["-p", member]).concat())
@@ -130,7 +130,7 @@ impl Block {
         findings.into_iter().map(|finding| format!("{}:{finding}", self.document)).collect()
     }
 
-    /// Compiles the block, and returns the program or findings. A warning is a finding: readers copy blocks.
+    /// Compiles the block, and returns the program or findings. A warning is a finding, because readers copy blocks.
     async fn compile(&self, packages: &[String], scratch: &Path) -> io::Result<Result<PathBuf, Vec<String>>> {
         let stem = Path::new(&self.document).file_stem().unwrap_or_default();
         let program = scratch.join(format!("{}_{}", stem.display(), self.line));
@@ -167,7 +167,7 @@ impl Block {
     }
 }
 
-/// The line and the message of an error or warning.
+/// Returns the line and the message of an error or warning.
 fn finding(diagnostic: &Value) -> Option<String> {
     let mut spans = diagnostic["spans"].as_array()?.iter();
     let line = spans.find(|span| span["is_primary"] == true)?["line_start"].as_u64()?;

@@ -17,13 +17,14 @@ const WITHOUT_TWIN: [&str; 2] = ["while_valid", "builder"];
 /// The guards, which dereference to `Lease`.
 const GUARDS: [&str; 4] = ["LockGuard", "Permit", "ReadGuard", "election::Leadership"];
 
-/// Whether this is a name of the simulator, which has no blocking API.
+/// Whether this path belongs to the simulator, which has no blocking API.
 fn is_of_simulator(path: &str) -> bool {
     path.starts_with("sim::")
 }
 
 impl Surface {
-    /// Public calls that `blocking` lacks: methods of the wrapped types, and any async call.
+    /// Returns the public calls that `blocking` does not have: any async call, and each method of a type that
+    /// `blocking` wraps.
     fn missing_twins(&self) -> Vec<String> {
         let mut missing = Vec::new();
         for (path, public) in self.types.iter().filter(|(path, _)| !is_of_simulator(path)) {
@@ -46,6 +47,7 @@ impl Surface {
         missing
     }
 
+    /// Whether a method of a type has a blocking twin, or needs no twin.
     fn has_twin(&self, path: &str, public: &PublicType, name: &str, call: Call) -> bool {
         let elsewhere = TWINS_OF_OTHER_NAME.iter().find(|(of, method, _)| *of == path && *method == name);
         if let Some((_, _, twin)) = elsewhere {
@@ -59,7 +61,7 @@ impl Surface {
         twin.methods.contains_key(name) || is_inherited || WITHOUT_TWIN.contains(&name)
     }
 
-    /// Methods of a guard that hide a method of the lease.
+    /// Returns the methods of guards that hide a method of the lease.
     fn hidden_methods(&self) -> Vec<String> {
         let mut hidden = Vec::new();
         for (path, public) in &self.types {
@@ -71,7 +73,7 @@ impl Surface {
         hidden
     }
 
-    /// Types that are bound to a thread, or borrow.
+    /// Returns the types that are bound to a thread, or that borrow.
     fn broken_promises(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for (path, public) in self.types.iter().filter(|(path, _)| !is_of_simulator(path)) {
@@ -85,7 +87,7 @@ impl Surface {
         broken
     }
 
-    /// Async calls that this source does not call.
+    /// Returns the async calls that this source does not contain.
     fn uncalled(&self, source: &str) -> Vec<String> {
         let methods = self.types.iter().flat_map(|(path, public)| {
             let methods = public.methods.iter();
@@ -198,7 +200,7 @@ fn a_type_bound_to_a_thread_is_found() {
 
 #[test]
 fn an_async_call_without_a_statement_is_found() {
-    let statements = "is_send(lease.renew()); is_send(lease.while_valid(work)); is_send(guard.unlock()); \
-                      is_send(admin::init(&builder)); is_send(lock.lock()); owner.scopes()";
+    let statements = "require_send(lease.renew()); require_send(lease.while_valid(work)); require_send(guard.unlock()); \
+                      require_send(admin::init(&builder)); require_send(lock.lock()); owner.scopes()";
     assert_eq!(model().uncalled(statements), ["Owner::scope is in no statement"]);
 }

@@ -1,7 +1,7 @@
 //! The public names of the library, as rustdoc's JSON lists them.
 //!
-//! The source would not do, because macros write most methods of locks and of `blocking`. The format of the
-//! JSON is unstable. If a new compiler changes the format, the guards that `parity.rs` expects are not found.
+//! The source is not enough, because macros write most methods of locks and of `blocking`. The format of the JSON is
+//! unstable. If a new compiler changes the format, a test of `parity.rs` fails, because the guards are not found.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,11 +18,11 @@ use super::cargo::{cargo, scratch, target};
 pub(super) struct Surface {
     pub(super) types: BTreeMap<String, PublicType>,
     pub(super) functions: BTreeMap<String, Call>,
-    /// `Blocking<T>`, by the path of `T`.
+    /// The methods of `Blocking<T>`, by the path of `T`.
     pub(super) blocking: BTreeMap<String, PublicType>,
 }
 
-/// A struct or enum with its inherent methods and, of `Blocking<T>`, the methods of traits.
+/// A struct or enum with its inherent methods. `Blocking<T>` also has the methods of traits here.
 #[derive(Debug, Default)]
 pub(super) struct PublicType {
     pub(super) methods: BTreeMap<String, Call>,
@@ -32,9 +32,10 @@ pub(super) struct PublicType {
     pub(super) has_lifetime: bool,
 }
 
-/// Whether a function is async, or returns a future, or neither.
+/// The kind of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
+    /// The function is async or returns a future.
     Async,
     Sync,
 }
@@ -135,8 +136,8 @@ impl Document<'_> {
 
 /// Runs rustdoc on the library, and returns the JSON.
 ///
-/// Only rustdoc gets the variable that permits an unstable option. Build scripts of dependencies read the
-/// same variable, so cargo would compile these dependencies again, now and in the next build.
+/// The variable `RUSTC_BOOTSTRAP` permits an unstable option. Only rustdoc gets this variable. Build scripts of
+/// dependencies also read the variable, so cargo would compile these dependencies again, now and in the next build.
 fn rustdoc_json() -> String {
     let rustdoc = scratch("rustdoc").unwrap().join("rustdoc");
     fs::write(&rustdoc, "#!/bin/sh\nRUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"\n").unwrap();
@@ -151,7 +152,7 @@ fn rustdoc_json() -> String {
     fs::read_to_string(target().join("doc/redquorum.json")).unwrap()
 }
 
-/// The public path of each item that a user can name, by id.
+/// Returns the public path of each item that a user can name, by id.
 fn public_paths(json: &Value) -> BTreeMap<u64, String> {
     let mut paths = BTreeMap::new();
     let mut modules = vec![(json["root"].clone(), String::new())];
@@ -175,7 +176,7 @@ fn public_paths(json: &Value) -> BTreeMap<u64, String> {
     paths
 }
 
-/// The kind of an item and the part of its JSON that depends on the kind.
+/// Returns the kind of an item, and the part of its JSON that depends on the kind.
 fn kind(item: &Value) -> (&str, &Value) {
     let inner = item["inner"].as_object().and_then(|inner| inner.iter().next());
     inner.map_or(("", &Value::Null), |(kind, inner)| (kind, inner))
@@ -187,7 +188,7 @@ fn call(function: &Value) -> Call {
     if function["header"]["is_async"] == true || is_future { Call::Async } else { Call::Sync }
 }
 
-/// The id of `T` in a type `Blocking<T>`.
+/// Returns the id of `T` in a type `Blocking<T>`, or `None` for any other type.
 fn path_argument(of: &Value) -> Option<u64> {
     let path = &of["resolved_path"];
     let is_wrapper = text(&path["path"]).rsplit("::").next() == Some("Blocking");

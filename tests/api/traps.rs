@@ -1,5 +1,5 @@
-//! Mistakes that compile, which the documents of the library describe. Each test shows the effect of a
-//! mistake on in-memory nodes.
+//! Mistakes that compile, and that the documents of the library describe. Most tests show the effect of a mistake, and
+//! one test the right form, on in-memory nodes.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn lock() -> RedLock {
     Quorum::in_memory(3).unwrap().red_lock("a")
 }
 
-/// Whether the lock becomes free before the end of the calling block.
+/// Whether the lock becomes free within [`SOON`].
 async fn becomes_free(lock: &RedLock) -> bool {
     lock.try_lock_for(SOON).await.unwrap().is_some()
 }

@@ -113,8 +113,8 @@ fn calls_from_another_executor_than_tokio_return() {
     run_with_deadline(|| futures::executor::block_on(async { call_everything() }));
 }
 
-/// A task that has used up its budget of tokio sees every future as pending until it yields. A blocking call
-/// never yields, so it must not depend on the budget.
+/// If a task has used up its budget of tokio, each future of tokio is pending until the task yields. A blocking call
+/// never yields, so the call must not depend on the budget.
 #[test]
 fn calls_from_a_task_without_budget_return() {
     let work = async {

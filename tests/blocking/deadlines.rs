@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Much longer than any test takes on a machine under load.
+/// The deadline of a test. Each test takes much less time, even on a machine under load.
 pub(super) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Runs `work` on a new thread, and returns its value. Panics if `work` panics or does not return before the

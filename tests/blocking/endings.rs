@@ -1,7 +1,7 @@
 //! Ends of guards and clients in the blocking API, on in-memory nodes.
 //!
-//! Promise: the last guard of a client unlocks, in whatever thread or runtime it is dropped, and a shutdown
-//! ends leases and waits.
+//! Promises: the drop of the last guard of a client unlocks, on each kind of thread and runtime. A shutdown ends leases
+//! and waits.
 
 use std::{
     thread,

@@ -16,7 +16,7 @@ use redquorum::{
 
 use super::deadlines::{eventually, run_with_deadline};
 
-/// The ttl of a lease that has to expire in the test, and the duration of a wait in vain.
+/// The ttl of a lease that has to expire in the test, and the duration of a wait that must not succeed.
 const SHORT: Duration = Duration::from_millis(200);
 
 /// The ttl of a lease that has to be renewed in time, on a machine that delays threads.

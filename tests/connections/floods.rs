@@ -1,7 +1,7 @@
 //! Nodes that send endless data which no client requested, on real servers behind a flooding proxy.
 //!
-//! Promises: the client's memory stays bounded, locks stay fast while a quorum of other nodes works, and the
-//! reply of the flooding node names the fault.
+//! Promises: the memory of the client stays bounded, a lock takes at most a node timeout while a quorum of other nodes
+//! works, and the reply of the flooding node names the fault.
 
 use std::{
     sync::{
@@ -22,11 +22,11 @@ use tokio::{
 
 use super::{SOON, init_and_connect, refusal, replies_of};
 
-/// The largest accepted growth of this process's memory in bytes, however much data two nodes send.
+/// The largest accepted growth of the memory of this process in bytes, while one or two nodes send floods.
 const MAX_MEMORY_GROWTH: u64 = 20 << 20;
 
-/// The maximum amount of data per connection, in bytes. A client that stores all of it fails the test without
-/// exhausting the memory of the machine.
+/// The maximum amount of data per connection, in bytes. If a client stores all of this data, the test fails, and the
+/// memory of the machine still suffices.
 const MAX_FLOOD_BYTES: usize = 256 << 20;
 
 /// The longest accepted time of a lock on a machine under load: at most a node timeout.
@@ -270,13 +270,13 @@ async fn two_flooding_nodes_of_five_cost_neither_memory_nor_time() {
         let grown = most - before;
         eprintln!("{flood:?}: {calm:?}, flooded {times:?}, at most {longest:?}; sent {sent}, grown {grown}");
         assert!(longest < MAX_LOCK_TIME, "{flood:?}: a lock took {longest:?}");
-        // The shutdown sends pending unlocks to these nodes when they answer again.
+        // The shutdown waits for pending unlocks, which these nodes confirm only after the flood.
         flooding.iter().for_each(FloodingProxy::stop_flood);
         quorum.shutdown().await;
     }
 }
 
-/// The waiter has subscribed to these notices, so the client must not close the connection.
+/// The client has subscribed to these notices for a waiter, so the client must not close the connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_subscribed_notices_costs_no_memory_and_starves_no_waiter() {
     let cluster = Cluster::processes(3).await;
@@ -289,8 +289,8 @@ async fn a_flood_of_subscribed_notices_costs_no_memory_and_starves_no_waiter() {
         let reply = cluster.server(server).command(&["PUBSUB", "NUMSUB", &channel]).await;
         redis::from_redis_value::<(String, u32)>(reply).unwrap().1
     };
-    // A waiter subscribes to release notices at two of the three nodes. The name of the resource decides at
-    // which.
+    // A waiter subscribes to release notices at two of the three nodes. The name of the resource decides at which
+    // nodes. Therefore the test looks for a name with a subscription at the flooding node.
     let mut number = 0;
     let (resource, held, waiting) = loop {
         number += 1;
@@ -325,7 +325,11 @@ async fn a_flood_of_subscribed_notices_costs_no_memory_and_starves_no_waiter() {
     assert!(longest < MAX_LOCK_TIME, "a lock took {longest:?}");
     assert_eq!(flooding.dials.load(Relaxed), 2, "the client dialled again because its connection was closed");
     held.unlock().await.unwrap();
-    let guard = tokio::time::timeout(SOON, waiting).await.expect("the waiter starves").unwrap().unwrap();
+    let guard = tokio::time::timeout(SOON, waiting)
+        .await
+        .expect("the waiter did not lock before the deadline")
+        .unwrap()
+        .unwrap();
     flooding.stop_flood();
     drop(guard);
 }

@@ -1,8 +1,10 @@
-//! An ACL user with exactly the permissions that `docs/REDIS.md` lists, on real servers.
+//! Users with restricted permissions, on real servers.
 //!
-//! Promises: with all listed permissions, each feature works. Without any single permission, the server refuses a
-//! command, and some feature fails. Four commands are exceptions: without one of them, the features work less well.
-//! So the list is neither too short nor too long.
+//! Promises: with exactly the permissions that `docs/REDIS.md` lists, each feature works. If one permission of the list
+//! is missing, the server refuses a command, and a feature fails. Therefore the list is neither too short nor too long.
+//! Five commands are exceptions: without `incr` or `decr`, each feature still works; without `zrank`, `zscore` or
+//! `zrem`, a feature may fail or work. Without the permissions for notices, each call still succeeds, but waiters wait
+//! longer.
 
 use std::{
     collections::BTreeSet,
@@ -15,16 +17,17 @@ use redquorum_tests::{Cluster, Kind, Server, ServerOptions, eventually};
 
 use super::SOON;
 
-/// The deadline for an effect that happens at once, or never.
+/// The time after which a feature counts as failed.
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// The earliest attempt of a waiter without a notice, after its call: half of the first poll interval.
 const FIRST_POLL: Duration = Duration::from_millis(250);
 
-/// The number of tries, of which one has to be faster than any poll.
+/// The number of tries of a wake. In one of the tries, each waiter has to lock before its first poll.
 const TRIES: usize = 3;
 
-/// Returns the permissions that the page lists after the name of the user.
+/// Returns the words of the `ACL SETUSER` command in `docs/REDIS.md` after the name of the user: the permissions and
+/// the password.
 fn documented() -> Vec<String> {
     let page = include_str!("../../docs/REDIS.md");
     let (_, rest) = page.split_once("ACL SETUSER redquorum ").expect("the page has the command");
@@ -32,15 +35,16 @@ fn documented() -> Vec<String> {
     rules.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Returns the commands that the page permits.
+/// Returns the commands that `docs/REDIS.md` permits.
 fn commands() -> Vec<String> {
     documented().into_iter().filter_map(|rule| rule.strip_prefix('+').map(str::to_owned)).collect()
 }
 
-/// Empties the server and makes the user again, with all listed permissions except `missing`. Returns the url
+/// Empties the server and makes the user again, with all listed permissions except `missing`. Returns the URL
 /// of the user.
 ///
-/// The permission is never given, because servers before version 7 cannot revoke a single subcommand.
+/// The missing permission is left out of the command, and not revoked by a further rule. The reason is that servers
+/// before version 7 cannot revoke a single subcommand.
 async fn set_user(server: &Server, missing: &str) -> String {
     let rules = documented();
     let rules = rules.iter().map(String::as_str).filter(|rule| *rule != missing);
@@ -63,8 +67,8 @@ async fn refused_objects(server: &Server) -> BTreeSet<String> {
     log.iter().map(object).collect()
 }
 
-/// Whether waiters enter the queue, and an unlock of the holder wakes them one after the other before any of
-/// them polls.
+/// Whether `are_waiting` becomes true during the calls of the waiters, and an unlock of the holder then wakes the
+/// waiters one after the other, each before its first poll.
 async fn wakes_waiters_in_turn(
     holder: &RedLock,
     waiters: &[RedLock],
@@ -78,7 +82,7 @@ async fn wakes_waiters_in_turn(
     false
 }
 
-/// One try of [`wakes_waiters_in_turn`].
+/// Does the same as [`wakes_waiters_in_turn`], but in a single try.
 async fn wakes_waiters_in_turn_once(
     holder: &RedLock,
     waiters: &[RedLock],
@@ -88,27 +92,28 @@ async fn wakes_waiters_in_turn_once(
     let begin = Instant::now();
     let waits = waiters.iter().map(|waiter| {
         let waiter = waiter.clone().options(LockOptions::new().quorum_timeout(Duration::from_millis(500)));
-        // The last subscription ends with this unlock.
         tokio::spawn(async move {
             let Ok(guard) = waiter.lock().await else { return false };
             let is_woken = begin.elapsed() < FIRST_POLL;
+            // The unlock wakes the next waiter.
             guard.unlock().await.is_ok() && is_woken
         })
     });
     let waits: Vec<_> = waits.collect();
-    let begins = async {
+    let waiting = async {
         while !are_waiting().await && !waits.iter().any(|wait| wait.is_finished()) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let is_seen = tokio::time::timeout(MOMENT / 2, begins).await.is_ok();
+    let has_waited = tokio::time::timeout(MOMENT / 2, waiting).await.is_ok();
     let is_unlocked = held.unlock().await.is_ok();
     let woken = tokio::time::timeout(MOMENT, futures::future::join_all(waits)).await;
     let are_woken = woken.is_ok_and(|woken| woken.into_iter().all(|woken| woken.is_ok_and(|woken| woken)));
-    is_seen && is_unlocked && are_woken
+    has_waited && is_unlocked && are_woken
 }
 
-/// Tries each feature as the user, and returns the names of those that fail.
+/// Uses each feature as the user of this URL, and returns the names of the features that fail. If a client cannot
+/// connect, no further feature is used.
 async fn failing_features(server: &Server, url: &str) -> BTreeSet<&'static str> {
     let builder = || Quorum::builder().nodes([url]).connect_timeout(SOON);
     if admin::init(&builder()).await.is_err() {
@@ -131,7 +136,7 @@ async fn failing_features(server: &Server, url: &str) -> BTreeSet<&'static str> 
             note("verify", guard.verify().await.is_ok());
             let seen = other.inspect("lock:1").await;
             note("inspect", seen.is_ok_and(|seen| seen.state() == LockState::Held));
-            note("held by another", matches!(other.red_lock("lock:1").try_lock().await, Ok(None)));
+            note("refuse a held lock", matches!(other.red_lock("lock:1").try_lock().await, Ok(None)));
             note("unlock", guard.unlock().await.is_ok());
             token
         }
@@ -140,9 +145,9 @@ async fn failing_features(server: &Server, url: &str) -> BTreeSet<&'static str> 
             1
         }
     };
-    // The refused newcomer has left a yield mark, which would make the node refuse newcomers for a while.
+    // After the refused attempt, the server has a yield mark, by which the node would refuse the next attempt.
     server.command(&["DEL", "redquorum:yield_mark:{lock:1}"]).await;
-    // A node that may have lost votes gives no vote below its minimum token.
+    // The node must vote above its minimum token. Only a node that may have lost votes has one.
     let minimum = token + 1_000;
     server.command(&["HSET", "redquorum:node", "minimum_token", &minimum.to_string()]).await;
     let above = lock.try_lock().await;
@@ -158,12 +163,12 @@ async fn failing_features(server: &Server, url: &str) -> BTreeSet<&'static str> 
     };
     let (first, second) = (quorum.red_lock("lock:2"), other.red_lock("lock:2"));
     note("wait and wake", wakes_waiters_in_turn(&first, &[second], async || subscribers().await > 0).await);
-    let silent = async {
+    let unsubscribed = async {
         while subscribers().await > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    note("leave no subscription", tokio::time::timeout(MOMENT, silent).await.is_ok());
+    note("leave no subscription", tokio::time::timeout(MOMENT, unsubscribed).await.is_ok());
 
     let Ok(third) = builder().connect().await else { return ["connect"].into() };
     let waiters = [&other, &third].map(|quorum| quorum.red_lock("lock:3"));
@@ -223,21 +228,21 @@ async fn failing_features(server: &Server, url: &str) -> BTreeSet<&'static str> 
 }
 
 #[tokio::test]
-async fn with_the_documented_permissions_all_features_work_and_no_command_is_refused() {
+async fn all_features_work_with_the_documented_permissions_and_no_command_is_refused() {
     let cluster = Cluster::processes(1).await;
     let server = cluster.server(0);
     let url = set_user(server, "").await;
     assert_eq!(failing_features(server, &url).await, BTreeSet::new());
-    // The redis crate announces itself by `CLIENT SETINFO`, which the list does not permit. Servers before version 7
-    // log no subcommands.
+    // The redis crate sends `CLIENT SETINFO` on each connection. The list does not permit this command, and a refusal
+    // has no effect. Servers before version 7 log only the name of the command, without the subcommand.
     let is_announcement = |name: &String| matches!(&**name, "client|setinfo" | "client");
     let refused: Vec<String> =
         refused_objects(server).await.into_iter().filter(|name| !is_announcement(name)).collect();
     assert_eq!(refused, Vec::<String>::new());
 }
 
-/// A list with needless permissions would be as wrong as a list with missing permissions. Without most commands, a
-/// feature fails, too.
+/// If one listed command is not permitted, the server refuses this command, so the features use the command. A feature
+/// then fails, except without the five commands of the header.
 #[tokio::test]
 async fn features_use_each_documented_command() {
     let commands = commands();
@@ -260,16 +265,16 @@ async fn features_use_each_documented_command() {
                     "zadd" | "zrange" => Some("wait in the queue"),
                     "subscribe" => Some("wait and wake"),
                     "unsubscribe" => Some("leave no subscription"),
-                    // Without these commands the script uses another way, or leaves a counter that is one too
-                    // large.
+                    // Without `incr`, the script uses a slower way. Without `decr`, a counter may stay one too large.
                     "incr" | "decr" => {
                         assert_eq!(broken, BTreeSet::new(), "without {missing}");
                         continue;
                     }
-                    // Without these commands the queue has entries, but waiters learn no rank. They poll in
-                    // no order, and sometimes succeed in time.
+                    // Without these commands, the queue has entries, but the answers have no rank. The waiters then
+                    // poll in no order, and may or may not lock in time.
                     "zscore" | "zrank" => continue,
-                    // A waiter that got the lock stays in the queue until its entry ends.
+                    // Without this command, the entry of a waiter that has locked stays in the queue until the entry
+                    // ends. The wake of the next waiter may or may not be in time.
                     "zrem" => continue,
                     _ => broken.first().copied(),
                 };
@@ -281,7 +286,7 @@ async fn features_use_each_documented_command() {
     futures::future::join_all(shares).await;
 }
 
-/// The patterns cover the keys and channels whose names derive from those of resources.
+/// The patterns permit the keys of resources, the counters, the further keys of the library, and the channels.
 #[tokio::test]
 async fn without_a_documented_pattern_a_feature_fails() {
     let cluster = Cluster::processes(1).await;
@@ -293,7 +298,7 @@ async fn without_a_documented_pattern_a_feature_fails() {
         let url = set_user(server, missing).await;
         assert_ne!(failing_features(server, &url).await, BTreeSet::new(), "without {missing}");
     }
-    // A resource whose key no pattern permits is refused, although a pattern permits its channel.
+    // No pattern permits the key of this resource. A pattern permits its channel, but the lock is refused.
     let url = set_user(server, "").await;
     let quorum = Quorum::builder().nodes([url]).admit_new_nodes().connect().await.unwrap();
     let other = quorum.red_lock("other:1").try_lock().await.unwrap_err();
@@ -302,7 +307,8 @@ async fn without_a_documented_pattern_a_feature_fails() {
     assert!(other.to_string().contains("permission"), "{other}");
 }
 
-/// The ways in which a server refuses notices: a setting of the server, and the rules of the user.
+/// The ways in which a server refuses notices. Each has a value of the setting `rename-command` or none, and the rules
+/// of the user.
 const REFUSALS: [(Option<&str>, &str); 5] = [
     // A user as Redis 7 makes one by default: every key, every command and no channel.
     (None, "~* resetchannels +@all"),
@@ -312,14 +318,15 @@ const REFUSALS: [(Option<&str>, &str); 5] = [
     (Some("SUBSCRIBE \"\""), "~* &* +@all"),
 ];
 
+/// Asserts that a quorum has confirmed a call.
 #[track_caller]
-fn is_confirmed(replies: &NodeReplies) {
+fn assert_confirmed(replies: &NodeReplies) {
     assert!(replies.has_quorum(), "{replies}");
 }
 
-/// Waiters live by ttls and polls, in the order of their arrival if the wait queue survives.
+/// Without notices, a waiter attempts at the end of a ttl and by polls.
 #[tokio::test]
-async fn a_client_without_notices_does_everything_that_it_reports() {
+async fn each_call_succeeds_without_notices() {
     for (renamed, rules) in REFUSALS {
         let renames = |renamed| ServerOptions::default().config("rename-command", renamed);
         let options = renamed.map_or_else(ServerOptions::default, renames);
@@ -333,21 +340,21 @@ async fn a_client_without_notices_does_everything_that_it_reports() {
         admin::init(&builder()).await.unwrap();
         let (quorum, other) = (builder().connect().await.unwrap(), builder().connect().await.unwrap());
 
-        is_confirmed(&quorum.red_lock("a").lock().await.unwrap().unlock().await.unwrap());
-        is_confirmed(&quorum.red_lock("{a}").lock().await.unwrap().unlock().await.unwrap());
-        is_confirmed(&quorum.multi_lock(["a", "b"]).lock().await.unwrap().unlock().await.unwrap());
-        is_confirmed(&quorum.rw_lock("a").read().await.unwrap().unlock().await.unwrap());
+        assert_confirmed(&quorum.red_lock("a").lock().await.unwrap().unlock().await.unwrap());
+        assert_confirmed(&quorum.red_lock("{a}").lock().await.unwrap().unlock().await.unwrap());
+        assert_confirmed(&quorum.multi_lock(["a", "b"]).lock().await.unwrap().unlock().await.unwrap());
+        assert_confirmed(&quorum.rw_lock("a").read().await.unwrap().unlock().await.unwrap());
         let reader = quorum.rw_lock("a").write().await.unwrap().downgrade().await.unwrap();
-        is_confirmed(&reader.unlock().await.unwrap());
-        is_confirmed(&quorum.semaphore("a", 2).acquire().await.unwrap().release().await.unwrap());
+        assert_confirmed(&reader.unlock().await.unwrap());
+        assert_confirmed(&quorum.semaphore("a", 2).acquire().await.unwrap().release().await.unwrap());
         quorum.latch("a", 1).arrive().await.unwrap();
         assert!(other.latch("a", 1).wait_for(MOMENT).await.unwrap());
         let leadership = quorum.election("a").campaign("one").await.unwrap();
         leadership.proclaim("two").await.unwrap();
         assert_eq!(other.election("a").leader().await.unwrap().unwrap().value(), b"two");
-        is_confirmed(&leadership.resign().await.unwrap());
+        assert_confirmed(&leadership.resign().await.unwrap());
         let held = quorum.red_lock("a").lock().await.unwrap();
-        is_confirmed(&admin::force_unlock(&other, "a").await.unwrap());
+        assert_confirmed(&admin::force_unlock(&other, "a").await.unwrap());
         assert!(held.renew().await.is_err(), "{rules}");
         drop(held);
 
@@ -357,9 +364,9 @@ async fn a_client_without_notices_does_everything_that_it_reports() {
             tokio::spawn(async move { lock.lock().await.unwrap().unlock().await.unwrap() })
         });
         tokio::time::sleep(MOMENT / 4).await;
-        is_confirmed(&held.unlock().await.unwrap());
+        assert_confirmed(&held.unlock().await.unwrap());
         for wait in waits {
-            is_confirmed(&tokio::time::timeout(SOON, wait).await.unwrap().unwrap());
+            assert_confirmed(&tokio::time::timeout(SOON, wait).await.unwrap().unwrap());
         }
         quorum.shutdown().await;
         other.shutdown().await;
@@ -372,9 +379,10 @@ async fn a_client_without_notices_does_everything_that_it_reports() {
     }
 }
 
-/// A waiter subscribes to its wake and to releases in one command.
+/// A waiter subscribes to the channel of its wake and to the channel of release notices in one command. The server
+/// refuses the command, because the user may not subscribe to release notices. The waiter is woken in spite of this.
 #[tokio::test]
-async fn a_forbidden_channel_takes_no_other_subscription_along() {
+async fn a_refused_channel_does_not_prevent_a_wake_on_another_channel() {
     let cluster = Cluster::processes(1).await;
     let server = cluster.server(0);
     let rules = ["~*", "resetchannels", "&redisson_lock__channel:redquorum:*", "+@all"];

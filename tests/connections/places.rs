@@ -1,4 +1,5 @@
-//! Databases, Unix sockets and clients of the `redis` crate as nodes, on real servers.
+//! The forms in which a program names its nodes, on real servers: databases, Unix sockets, clients of the `redis`
+//! crate, and single addresses of a host.
 
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ async fn a_missing_or_forbidden_database_is_reported() {
     drop(assert_locks(&init_and_connect(Quorum::builder().nodes([url])).await).await);
 }
 
-/// Databases of one server fail together, so the server has only one vote.
+/// The databases of one server fail together, so a server has only one vote.
 #[tokio::test]
 async fn two_databases_of_one_server_are_refused_as_one_server() {
     let cluster = Cluster::processes(1).await;
@@ -114,7 +115,7 @@ async fn clients_of_the_redis_crate_and_urls_make_nodes_of_one_quorum() {
         assert_eq!(databases(server).await, ["db2"]);
     }
     guard.unlock().await.unwrap();
-    // The given client stays as it was.
+    // The given client can still be used with its own protocol.
     let mut connection = clients[0].get_multiplexed_async_connection().await.unwrap();
     assert_eq!(cmd("PING").query_async::<String>(&mut connection).await.unwrap(), "PONG");
     let twice =

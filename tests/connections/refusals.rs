@@ -1,7 +1,8 @@
 //! Servers that cannot be nodes: members of a Redis Cluster, Sentinels, servers with another password, and
 //! servers of another protocol.
 //!
-//! Promise: the error names the server, the reason and the remedy, and nothing is written to the server.
+//! Promise: the error names the reason, and where possible the remedy. The client writes no key to a server of a Redis
+//! Cluster.
 
 use redquorum::{
     Error, Quorum, RestartGuard, admin,
@@ -12,7 +13,7 @@ use redquorum_tests::{Cluster, Kind, Sentinel, Server, ServerOptions, eventually
 use super::{SOON, assert_locks, refusal, replies_of};
 
 /// Starts a server with the configuration of a Redis Cluster.
-async fn of_a_redis_cluster() -> Cluster {
+async fn server_of_a_redis_cluster() -> Cluster {
     Cluster::start_as(Kind::Processes, 1, ServerOptions::default().config("cluster-enabled", "yes")).await
 }
 
@@ -23,7 +24,7 @@ fn address(server: &Server) -> String {
 /// The server is refused with each restart guard, before the client writes anything.
 #[tokio::test]
 async fn a_server_of_a_redis_cluster_is_refused_with_the_reason() {
-    let cluster = of_a_redis_cluster().await;
+    let cluster = server_of_a_redis_cluster().await;
     let server = cluster.server(0);
     for guard in [RestartGuard::PerConnection, RestartGuard::PerVote, RestartGuard::Off] {
         let builder = Quorum::builder().nodes([server.url()]).restart_guard(guard).admit_new_nodes();
@@ -42,7 +43,7 @@ async fn a_server_of_a_redis_cluster_is_refused_with_the_reason() {
 
 #[tokio::test]
 async fn a_quorum_of_other_nodes_works_beside_a_server_of_a_redis_cluster() {
-    let (good, bad) = (Cluster::processes(2).await, of_a_redis_cluster().await);
+    let (good, bad) = (Cluster::processes(2).await, server_of_a_redis_cluster().await);
     let urls = good.urls().into_iter().chain(bad.urls());
     let quorum = Quorum::builder().nodes(urls).admit_new_nodes().connect().await.unwrap();
     let guard = assert_locks(&quorum).await;
@@ -58,7 +59,7 @@ async fn a_quorum_of_other_nodes_works_beside_a_server_of_a_redis_cluster() {
 }
 
 #[tokio::test]
-async fn a_sentinel_named_as_a_node_is_refused_with_the_right_url() {
+async fn the_error_of_a_sentinel_as_a_node_shows_the_form_of_the_url() {
     let cluster = Cluster::processes(2).await;
     cluster.server(1).command(&["REPLICAOF", "127.0.0.1", &cluster.server(0).port().to_string()]).await;
     let sentinel = Sentinel::watching("mymaster", cluster.server(0)).await;

@@ -1,7 +1,7 @@
 //! A node behind Sentinel, whose master may change, on real servers and Sentinels.
 //!
-//! Promises: a lease outlives a failover, the promoted server abstains for a quarantine, and a replica gives
-//! no votes.
+//! Promises: a lease stays valid during a failover, the promoted server abstains for a quarantine, a replica gives no
+//! votes, and each dial gets the credentials of a provider.
 
 use std::{
     sync::{
@@ -23,10 +23,10 @@ use super::{SOON, assert_locks, init_and_connect};
 /// The ttl and `max_ttl`: long enough to observe a quarantine, and short enough to wait for its end.
 const MAX_TTL: Duration = Duration::from_secs(3);
 
-/// Longer than a Sentinel needs to notice a dead master and to promote a replica.
+/// The longest time until a Sentinel has promoted a replica of a dead master.
 const FAILOVER: Duration = Duration::from_secs(40);
 
-/// Makes a server a replica of a master, and waits until it is connected.
+/// Makes a server a replica of a master, and waits until the replica is connected to the master.
 async fn follow(replica: &Server, master: &Server) {
     replica.command(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]).await;
     eventually(SOON, "the replica follows", async || {
@@ -88,15 +88,15 @@ async fn reply_of_first_node(quorum: &Quorum) -> NodeReply {
     reply(&guard)
 }
 
-/// Whether the server is a master. A Sentinel that changes a server's role closes all its connections, so the
-/// query may fail.
+/// Whether the server is a master. The query may fail, because a Sentinel that changes the role of a server closes all
+/// connections of the server.
 async fn is_promoted(server: &Server) -> bool {
     let info = server.try_query::<String>(redis::cmd("INFO").arg("replication")).await;
     info.is_ok_and(|info| info.contains("role:master"))
 }
 
-/// Asserts that a lease stays valid during a failover, because the other two nodes keep it. The promoted
-/// replica may lack the last votes, so it abstains for as long as a lease may live, and then votes again.
+/// Asserts that a lease stays valid during a failover, because the other two nodes renew the lease. The promoted
+/// replica may not have the last votes. Therefore the replica abstains for a quarantine, and then votes again.
 async fn assert_held_through_failover(
     setup: &SentinelSetup,
     cause_failover: impl AsyncFnOnce(&SentinelSetup),
@@ -123,12 +123,13 @@ async fn assert_held_through_failover(
     eventually(SOON, "the promoted server is in quarantine", abstains).await;
     assert_ne!(setup.replica().command(&["HGET", "redquorum:node", "incarnation"]).await, old_incarnation);
     assert!(setup.replica().keys().await.contains(&"redquorum:quarantine".to_owned()));
-    // The node counts for renewals only after the whole quarantine as well, because the old master may still
-    // answer some clients.
-    let until: u64 = setup.replica().query(redis::cmd("GET").arg("redquorum:quarantine")).await;
+    // The value of the key is the time from which renewals count on the node. After a failover, this is the end of the
+    // quarantine, because the old master may still answer some clients.
+    let renewals_from: u64 = setup.replica().query(redis::cmd("GET").arg("redquorum:quarantine")).await;
     let (seconds, micros): (u64, u64) = setup.replica().query(&redis::cmd("TIME")).await;
-    let lasts: u64 = setup.replica().query(redis::cmd("PTTL").arg("redquorum:quarantine")).await;
-    assert!(until + 100 >= seconds * 1000 + micros / 1000 + lasts, "{until}, {lasts}");
+    let remaining: u64 = setup.replica().query(redis::cmd("PTTL").arg("redquorum:quarantine")).await;
+    let end = seconds * 1000 + micros / 1000 + remaining;
+    assert!(renewals_from + 100 >= end, "{renewals_from} is before {end}");
     held.ensure().unwrap();
     let seen = other.inspect("r").await.unwrap();
     assert_eq!((seen.state(), seen.holder()), (LockState::Held, Some(held.id())));
@@ -137,8 +138,8 @@ async fn assert_held_through_failover(
     let is_voting = async || reply_of_first_node(&other).await == NodeReply::Done;
     eventually(SOON, "the promoted server votes again", is_voting).await;
     held.ensure().unwrap();
-    let repaired = async || setup.replica().keys().await.contains(&"r".to_owned());
-    eventually(SOON, "a renewal has restored the lock on the promoted server", repaired).await;
+    let is_restored = async || setup.replica().keys().await.contains(&"r".to_owned());
+    eventually(SOON, "a renewal has restored the lock on the promoted server", is_restored).await;
     held.unlock().await.unwrap();
     drop(assert_locks(&other).await);
 }
@@ -150,7 +151,7 @@ async fn a_lease_survives_the_death_of_a_master_and_its_failover() {
     assert_eq!(setup.sentinel.master("lock-1").await, setup.replica().port());
 }
 
-/// The old master lives and becomes a replica. Its connections stay open.
+/// The Sentinel makes the healthy master a replica.
 #[tokio::test]
 async fn a_lease_survives_the_demotion_of_a_master_and_its_failover() {
     let setup = SentinelSetup::start().await;
@@ -162,7 +163,7 @@ async fn a_lease_survives_the_demotion_of_a_master_and_its_failover() {
     eventually(FAILOVER, "the old master follows", follows).await;
 }
 
-/// Without a restart guard, clients do not register. The registration would refuse a replica.
+/// The test is without a restart guard. With a guard, the registration would refuse the replica.
 #[tokio::test]
 async fn a_replica_that_sentinel_names_as_the_master_is_refused() {
     let setup = SentinelSetup::start().await;
@@ -177,8 +178,8 @@ async fn a_replica_that_sentinel_names_as_the_master_is_refused() {
     .await;
 }
 
-/// If only the Sentinels lose contact to the old master, it must not vote beside the promoted server.
-/// `docs/REDIS.md` recommends `min-replicas-to-write` for this.
+/// If the Sentinels cannot reach a master that still answers clients, they promote a replica, and the old master must
+/// not vote any more. `docs/REDIS.md` recommends `min-replicas-to-write` for this reason.
 #[tokio::test]
 async fn a_replaced_master_that_needs_a_replica_stops_voting() {
     let setup = SentinelSetup::start().await;
@@ -198,8 +199,8 @@ async fn a_replaced_master_that_needs_a_replica_stops_voting() {
     .await;
 }
 
-/// The first Sentinel missed the failover and still names the frozen master, to which a dial neither succeeds
-/// nor fails.
+/// The first Sentinel names a frozen master, as a Sentinel does that was not part of a failover. A dial to this master
+/// neither succeeds nor fails.
 #[tokio::test]
 async fn a_sentinel_that_names_a_dead_master_does_not_hide_the_living_master() {
     let options = ServerOptions::default().config("repl-diskless-sync-delay", "0");
@@ -223,7 +224,7 @@ async fn a_sentinel_that_names_a_dead_master_does_not_hide_the_living_master() {
     .await;
 }
 
-/// The users of these servers accept any password.
+/// The default user of these servers accepts any password.
 #[tokio::test]
 async fn providers_give_the_credentials_of_masters_and_of_sentinels_at_every_dial() {
     let setup = SentinelSetup::start().await;
@@ -247,7 +248,10 @@ async fn providers_give_the_credentials_of_masters_and_of_sentinels_at_every_dia
     let before = [count(0), count(1)];
     assert!(before[0] >= 3 && before[1] >= 1, "{before:?}");
     setup.master().command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
-    eventually(SOON, "the next dial asks again", async || count(0) > before[0] && count(1) > before[1]).await;
+    eventually(SOON, "the next dial calls both providers again", async || {
+        count(0) > before[0] && count(1) > before[1]
+    })
+    .await;
     drop(quorum);
     let quorum = without_sentinels.connect().await.unwrap();
     let NodeReply::Failed(error) = reply_of_first_node(&quorum).await else { panic!("the set answers") };

@@ -1,4 +1,5 @@
-//! Nodes behind TLS, on real servers: trust, client certificates, passwords, and mistaken schemes.
+//! Nodes behind TLS, on real servers: trusted authorities, client certificates, passwords, wrong schemes of URLs,
+//! Sentinels, and the rotation of certificates.
 
 use std::{path::Path, time::Duration};
 
@@ -14,7 +15,7 @@ use tokio::time::timeout;
 
 use super::{SOON, assert_locks, init_and_connect, refusal, replies_of, told_reasons::StandIn};
 
-/// A connect timeout after which a port with the wrong protocol must be reported.
+/// The connect timeout of tests with a wrong scheme. A longer timeout would only make these tests slower.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A certificate authority.
@@ -68,9 +69,18 @@ struct TlsSetup {
 }
 
 impl TlsSetup {
-    /// Starts servers with the host name `localhost`, which demand client certificates if
-    /// `wants_certificates`.
-    async fn start(count: usize, wants_certificates: bool, options: ServerOptions) -> Self {
+    /// Starts servers with certificates for the host name `localhost`.
+    async fn start(count: usize, options: ServerOptions) -> Self {
+        Self::start_with(count, "no", options).await
+    }
+
+    /// Starts servers that demand certificates of clients.
+    async fn start_demanding_certificates(count: usize) -> Self {
+        Self::start_with(count, "yes", ServerOptions::default()).await
+    }
+
+    /// Starts servers with this value of `tls-auth-clients`.
+    async fn start_with(count: usize, auth_clients: &str, options: ServerOptions) -> Self {
         let cluster = Cluster::start_as(Kind::Processes, count, options).await;
         let authority = Authority::new();
         let certificate = authority.certify("localhost");
@@ -85,7 +95,6 @@ impl TlsSetup {
         for server in cluster.servers() {
             let port = Port::reserve();
             let number = port.number().to_string();
-            let wants = if wants_certificates { "yes" } else { "no" };
             server
                 .command(&[
                     "CONFIG",
@@ -98,14 +107,14 @@ impl TlsSetup {
                     &ca,
                 ])
                 .await;
-            server.command(&["CONFIG", "SET", "tls-auth-clients", wants]).await;
+            server.command(&["CONFIG", "SET", "tls-auth-clients", auth_clients]).await;
             server.command(&["CONFIG", "SET", "tls-port", &number]).await;
             ports.push(port);
         }
         Self { cluster, authority, ports }
     }
 
-    /// Lets the servers read their files again.
+    /// Makes the servers read their certificate files again.
     async fn reload_certificates(&self) {
         let path = |name| self.cluster.directory().join(name).display().to_string();
         let [ca, chain, key] = ["ca.pem", "node.pem", "node.key"].map(path);
@@ -115,8 +124,9 @@ impl TlsSetup {
         }
     }
 
-    /// Closes the connections of the client, and waits until every server has another one.
-    async fn wait_until_reconnected(&self, step: &str) {
+    /// Closes the connections of the client, and waits until each server has a new connection of the client. `step`
+    /// names the step of the rotation for the message of a failure.
+    async fn reconnect_client(&self, step: &str) {
         for server in self.cluster.servers() {
             let ids = async || {
                 let clients: String = server.query(cmd("CLIENT").arg("LIST")).await;
@@ -144,18 +154,18 @@ impl TlsSetup {
         Quorum::builder().nodes(self.urls("", "localhost"))
     }
 
-    /// Returns settings for these nodes that trust their authority.
+    /// Returns settings for all servers that trust the authority of this setup.
     fn trusting(&self) -> QuorumBuilder {
         self.builder().ca_certificates(&*self.authority.pem)
     }
 
-    /// Returns settings for nodes at these urls that trust the same authority.
+    /// Returns settings for nodes at these URLs that trust the authority of this setup.
     fn trusting_at(&self, urls: impl IntoIterator<Item = String>) -> QuorumBuilder {
         Quorum::builder().nodes(urls).ca_certificates(&*self.authority.pem)
     }
 }
 
-/// Returns the error of the first node.
+/// Returns the reason why the first node cannot be connected.
 async fn reason(builder: QuorumBuilder) -> NodeError {
     let replies = replies_of(builder.connect().await.unwrap_err());
     let (_, reply) = replies.iter().next().unwrap();
@@ -164,7 +174,7 @@ async fn reason(builder: QuorumBuilder) -> NodeError {
 
 #[tokio::test]
 async fn a_quorum_behind_tls_locks_with_passwords_and_databases() {
-    let setup = TlsSetup::start(3, false, ServerOptions::default().password("word")).await;
+    let setup = TlsSetup::start(3, ServerOptions::default().password("word")).await;
     let urls = setup.urls(":word@", "localhost").into_iter().map(|url| url + "/2");
     let quorum = init_and_connect(setup.trusting_at(urls)).await;
     let guard = assert_locks(&quorum).await;
@@ -179,7 +189,7 @@ async fn a_quorum_behind_tls_locks_with_passwords_and_databases() {
 
 #[tokio::test]
 async fn the_error_of_a_mistaken_scheme_names_the_right_scheme() {
-    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let setup = TlsSetup::start(1, ServerOptions::default()).await;
     let with_tls = Quorum::builder().nodes([format!("redis://localhost:{}", setup.ports[0].number())]);
     let error = with_tls.connect_timeout(PATIENCE).connect().await.unwrap_err().to_string();
     assert!(error.contains("the port has TLS") && error.contains("write rediss://"), "{error}");
@@ -191,10 +201,10 @@ async fn the_error_of_a_mistaken_scheme_names_the_right_scheme() {
 
 #[tokio::test]
 async fn a_server_certificate_without_a_trusted_signature_is_refused() {
-    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let setup = TlsSetup::start(1, ServerOptions::default()).await;
     let node_error = reason(setup.builder().ca_certificates(Authority::new().pem)).await;
     assert!(matches!(&node_error, NodeError::Tls(why) if why.contains("UnknownIssuer")), "{node_error}");
-    // The trusted CAs of the system, which may have none.
+    // By default, the client trusts the CAs of the system, which may have no certificates of CAs.
     match setup.builder().connect().await.unwrap_err() {
         Error::Config(ConfigError::Tls { reason, .. }) => {
             assert!(reason.contains("this system has no certificates of CAs to trust"), "{reason}");
@@ -212,7 +222,7 @@ async fn a_server_certificate_without_a_trusted_signature_is_refused() {
 
 #[tokio::test]
 async fn a_server_with_the_certificate_of_a_ca_is_refused_with_a_clear_error() {
-    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let setup = TlsSetup::start(1, ServerOptions::default()).await;
     let shown = setup.authority.certify_as(IsCa::Ca(BasicConstraints::Unconstrained), "localhost");
     let [chain, key] = [("other.pem", &shown.chain), ("other.key", &shown.key)].map(|(name, pem)| {
         let path = setup.cluster.directory().join(name);
@@ -229,7 +239,7 @@ async fn a_server_with_the_certificate_of_a_ca_is_refused_with_a_clear_error() {
 
 #[tokio::test]
 async fn a_server_that_demands_a_client_certificate_receives_it() {
-    let setup = TlsSetup::start(1, true, ServerOptions::default()).await;
+    let setup = TlsSetup::start_demanding_certificates(1).await;
     let none = reason(setup.trusting()).await;
     let Certificate { chain, key } = Authority::new().certify("client");
     let untrusted = reason(setup.trusting().client_certificate(chain, key)).await;
@@ -240,10 +250,10 @@ async fn a_server_that_demands_a_client_certificate_receives_it() {
     drop(assert_locks(&init_and_connect(setup.trusting().client_certificate(chain, key)).await).await);
 }
 
-/// A client with TLS and a server without, or the reverse, never connect.
+/// A client with TLS never connects to a port without TLS, and a client without TLS never to a port with TLS.
 #[tokio::test]
 async fn connections_between_tls_and_plain_ports_fail() {
-    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let setup = TlsSetup::start(1, ServerOptions::default()).await;
     let plain = format!("rediss://localhost:{}", setup.cluster.server(0).port());
     let secured = setup.urls("", "localhost")[0].replace("rediss", "redis");
     for url in [plain, secured] {
@@ -256,17 +266,18 @@ async fn connections_between_tls_and_plain_ports_fail() {
 
 #[tokio::test]
 async fn a_master_behind_tls_is_reached_by_plain_sentinels() {
-    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let setup = TlsSetup::start(1, ServerOptions::default()).await;
     let sentinel = StandIn::sentinel_naming("localhost", setup.ports[0].number()).await;
     let url = format!("rediss+sentinel://{}/mymaster?sentinel_tls=no", sentinel.address);
     let quorum = init_and_connect(setup.trusting_at([url])).await;
     drop(assert_locks(&quorum).await);
 }
 
-/// The stand-in for a Sentinel behind TLS is a server that does not know the command `SENTINEL`.
+/// A server behind TLS stands for a Sentinel. The server refuses the command `SENTINEL` as unknown, so the client has
+/// reached the server.
 #[tokio::test]
 async fn sentinels_behind_tls_are_reached_for_a_plain_master() {
-    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let setup = TlsSetup::start(1, ServerOptions::default()).await;
     let url = format!("redis+sentinel://localhost:{}/mymaster?sentinel_tls=yes", setup.ports[0].number());
     let error = setup.trusting_at([url]).connect_timeout(PATIENCE).connect().await.unwrap_err();
     assert!(error.to_string().to_lowercase().contains("unknown command"), "{error}");
@@ -274,7 +285,7 @@ async fn sentinels_behind_tls_are_reached_for_a_plain_master() {
 
 #[tokio::test]
 async fn the_error_of_a_mistaken_scheme_behind_sentinels_names_the_parameter() {
-    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let setup = TlsSetup::start(1, ServerOptions::default()).await;
     let error = async |url: String| {
         setup.trusting_at([url]).connect_timeout(PATIENCE).connect().await.unwrap_err().to_string()
     };
@@ -289,10 +300,10 @@ async fn the_error_of_a_mistaken_scheme_behind_sentinels_names_the_parameter() {
     assert!(sentinel_is_plain.contains("add ?sentinel_tls=no"), "{sentinel_is_plain}");
 }
 
-/// `redquorum-cli` connects to single nodes, and shows the same hint as a lock.
+/// `redquorum-cli` connects to single nodes. The error of such a connection has the same hint as the error of a lock.
 #[tokio::test]
 async fn a_single_connection_reports_that_a_port_may_have_no_tls() {
-    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let setup = TlsSetup::start(1, ServerOptions::default()).await;
     let plain = format!("rediss://localhost:{}", setup.cluster.server(0).port());
     let nodes = connectors(&setup.trusting_at([plain])).unwrap();
     let patience = Duration::from_millis(200);
@@ -303,7 +314,7 @@ async fn a_single_connection_reports_that_a_port_may_have_no_tls() {
 /// A client of the `redis` crate uses its own TLS configuration.
 #[tokio::test]
 async fn a_client_of_the_redis_crate_uses_its_own_tls() {
-    let setup = TlsSetup::start(1, false, ServerOptions::default()).await;
+    let setup = TlsSetup::start(1, ServerOptions::default()).await;
     let client = |ca: &str| {
         let certificates = TlsCertificates { client_tls: None, root_cert: Some(ca.as_bytes().to_vec()) };
         Client::build_with_tls(&*setup.urls("", "localhost")[0], certificates).unwrap()
@@ -316,7 +327,7 @@ async fn a_client_of_the_redis_crate_uses_its_own_tls() {
     assert!(matches!(error, Error::NoQuorum(_)), "{error}");
 }
 
-/// A busy machine has time enough to renew.
+/// Long enough for renewals on a machine under load.
 const TTL: Duration = Duration::from_secs(3);
 
 /// Replaces a file in one step, as tools for certificates do.
@@ -326,10 +337,10 @@ fn replace(path: &Path, text: &str) {
     std::fs::rename(new, path).unwrap();
 }
 
-/// The steps of `docs/OPERATIONS.md`, with a file that is half written at the moment of a dial.
+/// The test follows the steps of `docs/OPERATIONS.md`. In addition, one file is half written at the time of a dial.
 #[tokio::test]
 async fn a_rotation_of_the_ca_and_of_all_certificates_costs_no_lease() {
-    let setup = TlsSetup::start(3, true, ServerOptions::default()).await;
+    let setup = TlsSetup::start_demanding_certificates(3).await;
     let (old, new) = (&setup.authority, Authority::new());
     let directory = setup.cluster.directory();
     let [cas, chain, key] = ["trusted.pem", "client.pem", "client.key"].map(|name| directory.join(name));
@@ -344,27 +355,28 @@ async fn a_rotation_of_the_ca_and_of_all_certificates_costs_no_lease() {
     // Both CAs are trusted on both sides.
     let both = format!("{}{}", old.pem, new.pem);
     std::fs::write(&cas, &both[..both.len() / 3]).unwrap();
-    setup.wait_until_reconnected("the file of the client is half written").await;
+    setup.reconnect_client("the file of the client is half written").await;
     replace(&cas, &both);
     replace(&directory.join("ca.pem"), &both);
     setup.reload_certificates().await;
-    setup.wait_until_reconnected("both sides trust both CAs").await;
-    // The servers show certificates of the new CA, and the client does; its chain is replaced before its key.
+    setup.reconnect_client("both sides trust both CAs").await;
+    // The servers and then the client show certificates of the new CA. The client dials once between the replacement of
+    // its chain and the replacement of its key.
     let of_server = new.certify("localhost");
     replace(&directory.join("node.pem"), &of_server.chain);
     replace(&directory.join("node.key"), &of_server.key);
     setup.reload_certificates().await;
-    setup.wait_until_reconnected("the servers show new certificates").await;
+    setup.reconnect_client("the servers show new certificates").await;
     let certificate = new.certify("client");
     replace(&chain, &certificate.chain);
-    setup.wait_until_reconnected("the chain of the client is new, and its key is not").await;
+    setup.reconnect_client("the chain of the client is new, and its key is not").await;
     replace(&key, &certificate.key);
-    setup.wait_until_reconnected("the client shows its new certificate").await;
-    // The old CA is trusted no more.
+    setup.reconnect_client("the client shows its new certificate").await;
+    // Neither side trusts the old CA any more.
     replace(&cas, &new.pem);
     replace(&directory.join("ca.pem"), &new.pem);
     setup.reload_certificates().await;
-    setup.wait_until_reconnected("the old CA is trusted no more").await;
+    setup.reconnect_client("neither side trusts the old CA any more").await;
 
     let lost = timeout(2 * TTL, guard.lost()).await;
     assert!(lost.is_err(), "{lost:?}");

@@ -1,7 +1,7 @@
-//! Servers, proxies and Sentinels that give a reason and close the connection, or give none.
+//! Servers, proxies and Sentinels that refuse or close a connection, with or without a reason.
 //!
-//! Promise: the error has the reason that was given, with the remedy. Without a reason, the error names the
-//! likely causes.
+//! Promises: if the server sends a reason, the error has this reason, for some reasons with a remedy. Otherwise, the
+//! error names the likely causes. If a Sentinel named the server, the error names both.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -33,7 +33,7 @@ impl StandIn {
         Self { address, task }
     }
 
-    /// Starts a server that sends one of these answers to each request with this word.
+    /// Starts a server that sends an answer for each word of `answers` in the bytes that it receives.
     async fn answering(answers: Vec<(&'static str, String)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -59,7 +59,7 @@ impl StandIn {
         Self { address, task }
     }
 
-    /// Starts a Sentinel that names this master.
+    /// Starts a stand-in for a Sentinel that names this master.
     pub(super) async fn sentinel_naming(host: &str, port: u16) -> Self {
         let hello = "%2\r\n$5\r\nproto\r\n:3\r\n$4\r\nmode\r\n$8\r\nsentinel\r\n".to_owned();
         let port = port.to_string();
@@ -100,7 +100,8 @@ async fn the_reason_that_a_server_gives_before_it_closes_is_in_the_error() {
         ("\u{15}\u{3}\u{3}\0\u{2}\u{2}F", &["rediss://"]),
     ] {
         let server = StandIn::closing_with(greeting).await;
-        // Whether a close is seen before the reason depends on the order of events, so the test repeats.
+        // The client may detect the close before it receives the reason. The order differs from run to run, so the test
+        // repeats the connection.
         for _ in 0..5 {
             let error = connect_error(format!("redis://{}", server.address)).await;
             for reason in reasons {

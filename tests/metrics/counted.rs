@@ -101,8 +101,8 @@ fn permits_have_their_own_mode_and_latches_their_own_metrics() {
     });
 }
 
-/// Without the zeros, the series of a first loss would begin at 1, which Prometheus does not count as an
-/// increase.
+/// If a counter did not begin at 0, its series would begin at 1 with the first loss. Prometheus does not count this as
+/// an increase.
 #[test]
 fn counters_start_at_0_with_each_label_when_a_client_connects() {
     measure(async |figures| {

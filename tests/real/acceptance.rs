@@ -1,5 +1,5 @@
 //! The promises of the library as a whole, on five real servers: exclusion and growing tokens under
-//! contention, and no key after failed attempts.
+//! contention, and no lasting key after failed attempts.
 
 use std::sync::{
     Arc, Mutex,
@@ -55,8 +55,8 @@ async fn sixteen_clients_lose_no_increment_and_tokens_grow() {
     wait_until_unlocked(&cluster, "r").await;
 }
 
-/// An attempt with a frozen majority fails within two node timeouts. What the frozen servers execute later is
-/// rolled back.
+/// An attempt with a frozen majority fails within two node timeouts. If the frozen servers execute the attempt later,
+/// the rollback follows.
 #[tokio::test]
 async fn try_lock_with_a_frozen_majority_fails_in_time_and_leaves_no_key() {
     let node_timeout = Duration::from_millis(500);
@@ -75,9 +75,9 @@ async fn try_lock_with_a_frozen_majority_fails_in_time_and_leaves_no_key() {
         in_order(&replies),
         [frozen.clone(), frozen.clone(), frozen, NodeReply::Done, NodeReply::Done]
     );
-    // After some timeouts, the client sends the frozen nodes no more requests. No call lasts longer than two node
-    // timeouts meanwhile.
-    let is_unasked = async || {
+    // After some timeouts, the client sends no more requests to the frozen nodes. Until then, too, no call lasts longer
+    // than two node timeouts.
+    let are_unasked = async || {
         let watch = Stopwatch::start();
         let replies = in_order(&replies_of(lock.try_lock().await.unwrap_err()));
         assert!(watch.undelayed() <= node_timeout * 2, "{watch:?}");
@@ -87,7 +87,7 @@ async fn try_lock_with_a_frozen_majority_fails_in_time_and_leaves_no_key() {
         );
         replies[..3].iter().all(|reply| *reply == NodeReply::Failed(NodeError::Unresponsive))
     };
-    eventually(SOON, "the frozen nodes are known not to answer", is_unasked).await;
+    eventually(SOON, "the frozen nodes are reported as unresponsive", are_unasked).await;
     let thawed = Stopwatch::start();
     for server in cluster.some(0..3) {
         server.thaw().await;

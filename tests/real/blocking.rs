@@ -1,7 +1,7 @@
 //! The blocking API on real servers, called inside of tokio runtimes.
 //!
-//! Promises: blocking calls work in a runtime, the client's own thread renews, and pending unlocks are sent
-//! after the last handle is dropped.
+//! Promises: blocking calls work inside of a runtime, the thread of the client renews leases, and pending unlocks are
+//! sent also after the last handle is dropped.
 
 use std::{
     thread,
@@ -11,7 +11,7 @@ use std::{
 use redquorum::{Error, LockOptions, blocking::Quorum};
 use redquorum_tests::{Cluster, ServerOptions, eventually};
 
-/// The deadline for what should happen at once, on a machine under load.
+/// The deadline of an effect that has to happen at once, on a machine under load.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Whether any server has the key of the lock.

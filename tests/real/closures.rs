@@ -1,7 +1,7 @@
 //! `run`: a closure under a lock, on real servers.
 //!
-//! Promises: `run` returns the value only if the lease was valid until the closure ended, stops the closure
-//! at a loss, and unlocks in each case.
+//! Promises: `run` returns the value only if the lease was valid until the closure returned. At a loss, `run` drops the
+//! closure at its present `await`. `run` unlocks in each case.
 
 use std::{
     sync::{

@@ -48,9 +48,9 @@ async fn wait_for_leader(election: &Election, leadership: &Leadership) {
 }
 
 /// Returns the next leader that the observer receives.
-async fn next(leaders: &mut Leaders) -> Leader {
+async fn next_leader(leaders: &mut Leaders) -> Leader {
     let next = tokio::time::timeout(SOON, leaders.next()).await;
-    next.expect("nothing new is observed").expect("the stream of leaders has ended")
+    next.expect("the observer receives no leader").expect("the stream of leaders has ended")
 }
 
 /// Connects a client through a proxy before each server.
@@ -76,7 +76,8 @@ fn open(proxies: &[Proxy]) {
     }
 }
 
-/// In most rounds the candidate leads before its first poll, so a notice must have woken it.
+/// In at least half of the rounds, the candidate leads before its first poll, so a notice must have woken the
+/// candidate.
 #[tokio::test]
 async fn after_a_resignation_a_candidate_leads_within_some_round_trips() {
     let cluster = Cluster::start(5).await;
@@ -108,15 +109,16 @@ async fn after_a_resignation_a_candidate_leads_within_some_round_trips() {
         leadership = next;
         wait_for_queue_entries(&cluster, "scheduler", 0).await;
     }
-    // The shortest of ten vacancies and the longest round trip, because the machine may delay each of them.
+    // The machine may delay any vacancy and any round trip. Therefore the shortest vacancy is compared with the longest
+    // round trip.
     let (shortest, round_trip) = (vacancies.iter().min().unwrap(), round_trips.iter().max().unwrap());
     assert!(undelayed.iter().all(|vacancy| *vacancy < POLL / 2), "{undelayed:?} of {vacancies:?}");
     assert!(woken >= 5, "{woken} of 10 candidates led before their first poll");
     assert!(*shortest < *round_trip * 20, "{vacancies:?}, where a round trip takes {round_trips:?}");
 }
 
-/// The proxies cut the leader off, so that its process looks dead to the servers: neither renewals nor an
-/// unlock arrive.
+/// The proxies discard all bytes of the leader. As after a crash of its process, the servers receive neither renewals
+/// nor an unlock.
 #[tokio::test]
 async fn after_a_crash_a_candidate_leads_within_a_ttl_and_a_poll() {
     let cluster = Cluster::start(5).await;
@@ -144,7 +146,7 @@ async fn the_loss_of_a_minority_of_servers_changes_no_leader() {
     let leadership = candidate(&cluster).await.campaign("host-1").await.unwrap();
     let other = candidate(&cluster).await;
     let mut leaders = other.observe().unwrap();
-    assert_eq!(next(&mut leaders).await.value_str(), "host-1");
+    assert_eq!(next_leader(&mut leaders).await.value_str(), "host-1");
     cluster.server(0).kill().await;
     cluster.server(1).freeze().await;
     let watch = async {
@@ -158,7 +160,7 @@ async fn the_loss_of_a_minority_of_servers_changes_no_leader() {
     let leader = other.leader().await.unwrap().unwrap();
     assert_eq!((leader.value(), leader.term()), (&b"host-1"[..], leadership.term()));
     leadership.proclaim("host-1, on three of five").await.unwrap();
-    assert_eq!(next(&mut leaders).await.value_str(), "host-1, on three of five");
+    assert_eq!(next_leader(&mut leaders).await.value_str(), "host-1, on three of five");
     leadership.resign().await.unwrap();
 }
 
@@ -203,21 +205,22 @@ async fn observers_see_leaders_and_their_values() {
     let leader = election.leader().await.unwrap().expect("no leader is seen after a campaign");
     assert_eq!((leader.value(), leader.term()), (&b"host-1"[..], leadership.term()));
     assert!(leader.since().elapsed().unwrap() < SOON);
-    assert_eq!(next(&mut leaders).await, leader);
+    assert_eq!(next_leader(&mut leaders).await, leader);
     let binary = [0, 0xff, b'\r', b'\n', b'}'].repeat(10_000);
     leadership.proclaim(&binary).await.unwrap();
-    assert_eq!(next(&mut leaders).await.value(), binary);
+    assert_eq!(next_leader(&mut leaders).await.value(), binary);
     let term = leadership.term();
     leadership.resign().await.unwrap();
     assert_eq!(election.leader().await.unwrap(), None);
     let leadership = election.campaign("host-1").await.unwrap();
-    let leader = next(&mut leaders).await;
+    let leader = next_leader(&mut leaders).await;
     assert_eq!((leader.value(), leader.term()), (&b"host-1"[..], leadership.term()));
     assert!(leader.term() > term);
 }
 
-/// The observer receives the next leader before a poll or the end of the ttl is due, so the new subscription
-/// must have woken it.
+/// The connections of the observer end during a change of the leader, and then the subscriptions end before a change of
+/// the value. The observer receives each change before a poll or the end of the ttl is due. Therefore the new
+/// subscription must have caused a query.
 #[tokio::test]
 async fn an_observer_catches_up_after_reconnecting() {
     let cluster = Cluster::start(3).await;
@@ -230,7 +233,7 @@ async fn an_observer_catches_up_after_reconnecting() {
         let (quorum, proxies) = client_behind_proxies(&cluster).await;
         let first = election.campaign("host-1").await.unwrap();
         let mut leaders = slow(&quorum).observe().unwrap();
-        assert_eq!(next(&mut leaders).await.term(), first.term());
+        assert_eq!(next_leader(&mut leaders).await.term(), first.term());
         let seen = Instant::now();
         cut(&proxies);
         first.resign().await.unwrap();
@@ -242,7 +245,7 @@ async fn an_observer_catches_up_after_reconnecting() {
         for proxy in &proxies {
             proxy.drop_connections().await;
         }
-        let leader = next(&mut leaders).await;
+        let leader = next_leader(&mut leaders).await;
         assert_eq!((leader.value(), leader.term()), (&b"host-1, again"[..], second.term()));
         second.resign().await.unwrap();
         seen.elapsed()
@@ -253,26 +256,26 @@ async fn an_observer_catches_up_after_reconnecting() {
     repeat_until_woken("the observer catches up", async || {
         let quorum = client(&cluster).await;
         let mut leaders = slow(&quorum).observe().unwrap();
-        assert_eq!(next(&mut leaders).await.term(), leadership.term());
+        assert_eq!(next_leader(&mut leaders).await.term(), leadership.term());
         for server in cluster.servers() {
             wait_for_subscribers(server, "redquorum:leader:{scheduler}", 1).await;
         }
         leadership.proclaim("host-1, before").await.unwrap();
-        assert_eq!(next(&mut leaders).await.value_str(), "host-1, before");
+        assert_eq!(next_leader(&mut leaders).await.value_str(), "host-1, before");
         let seen = Instant::now();
         for server in cluster.servers() {
             let killed: u64 = server.query(cmd("CLIENT").arg("KILL").arg("TYPE").arg("pubsub")).await;
             assert!(killed >= 1, "no connection was killed");
         }
         leadership.proclaim("host-1, after").await.unwrap();
-        assert_eq!(next(&mut leaders).await.value_str(), "host-1, after");
+        assert_eq!(next_leader(&mut leaders).await.value_str(), "host-1, after");
         seen.elapsed()
     })
     .await;
 }
 
 #[tokio::test]
-async fn the_leader_record_lives_beside_the_lock_for_at_most_a_ttl() {
+async fn the_leader_record_exists_beside_the_lock_for_at_most_a_ttl() {
     let cluster = Cluster::start(3).await;
     let leadership = candidate(&cluster).await.campaign("host-1").await.unwrap();
     let key = "redquorum:leader:{scheduler}";

@@ -1,7 +1,7 @@
 //! The wait queue on real servers.
 //!
-//! Promises: waiters are served in order of arrival, a dead or frozen waiter is skipped, another node takes
-//! over when the queue node dies, and no queue entry remains.
+//! Promises: waiters lock in order of arrival, the queue node skips a dead or frozen waiter, another node keeps the
+//! queue if the queue node dies, and no queue entry remains.
 
 use std::time::{Duration, Instant};
 
@@ -69,8 +69,8 @@ async fn wait_until_clean(cluster: &Cluster) {
 /// One acquisition: the number of the waiter, and the time from its call to its lock.
 type Turn = (usize, Duration);
 
-/// Starts a waiter that reports its acquisition and unlocks.
-fn wait(lock: RedLock, number: usize, turns: &UnboundedSender<Turn>) -> JoinHandle<()> {
+/// Starts a waiter that locks, sends its acquisition to `turns`, and unlocks.
+fn spawn_waiter(lock: RedLock, number: usize, turns: &UnboundedSender<Turn>) -> JoinHandle<()> {
     let turns = turns.clone();
     let begin = Instant::now();
     tokio::spawn(async move {
@@ -80,8 +80,8 @@ fn wait(lock: RedLock, number: usize, turns: &UnboundedSender<Turn>) -> JoinHand
     })
 }
 
-/// Returns the next acquisition.
-async fn next(turns: &mut UnboundedReceiver<Turn>) -> Turn {
+/// Returns the next acquisition of a waiter.
+async fn next_turn(turns: &mut UnboundedReceiver<Turn>) -> Turn {
     tokio::time::timeout(SOON, turns.recv()).await.expect("no waiter is served before the deadline").unwrap()
 }
 
@@ -93,13 +93,13 @@ async fn clients_are_served_in_order_of_arrival() {
         let guard = clients[8].red_lock(R).options(WITH_TTL).lock().await.unwrap();
         let (sender, mut turns) = unbounded_channel();
         for (number, quorum) in clients[..8].iter().enumerate() {
-            wait(lock_with_rare_polls(quorum), number, &sender);
+            spawn_waiter(lock_with_rare_polls(quorum), number, &sender);
             wait_for_queue_length(&cluster, number as u64 + 1).await;
         }
         guard.unlock().await.unwrap();
         let mut longest = Duration::ZERO;
         for number in 0..8 {
-            let (served, waited) = next(&mut turns).await;
+            let (served, waited) = next_turn(&mut turns).await;
             assert_eq!(served, number);
             longest = longest.max(waited);
         }
@@ -109,7 +109,8 @@ async fn clients_are_served_in_order_of_arrival() {
     .await;
 }
 
-/// The connections of a killed process close, so the queue node removes its queue entry.
+/// The connections of a killed process close, so the queue node removes the queue entry of the killed waiter. The end
+/// of a runtime stands for the end of a process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_waiter_is_skipped_at_once() {
     let cluster = Cluster::start(3).await;
@@ -124,7 +125,7 @@ async fn a_killed_waiter_is_skipped_at_once() {
         let lock = lock_with_rare_polls(&dying);
         process.spawn(async move { lock.lock().await.map(drop) });
         wait_for_queue_length(&cluster, 1).await;
-        wait(lock_with_rare_polls(&second), 2, &sender);
+        spawn_waiter(lock_with_rare_polls(&second), 2, &sender);
         wait_for_queue_length(&cluster, 2).await;
         process.shutdown_background();
         for server in cluster.servers() {
@@ -134,7 +135,7 @@ async fn a_killed_waiter_is_skipped_at_once() {
             .await;
         }
         guard.unlock().await.unwrap();
-        let (served, waited) = next(&mut turns).await;
+        let (served, waited) = next_turn(&mut turns).await;
         assert_eq!(served, 2);
         wait_until_clean(&cluster).await;
         waited
@@ -152,7 +153,7 @@ async fn a_frozen_waiter_is_skipped_after_the_hand_over() {
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let (thaw, thawed) = std::sync::mpsc::channel::<()>();
     let settings = builder(&cluster);
-    // A runtime with one thread stands for a process. Blocking the thread freezes it.
+    // A runtime with one thread stands for a process. While the thread is blocked, the runtime is frozen.
     let process = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -166,13 +167,13 @@ async fn a_frozen_waiter_is_skipped_after_the_hand_over() {
     });
     let (sender, mut turns) = unbounded_channel();
     wait_for_queue_length(&cluster, 1).await;
-    wait(lock_with_frequent_polls(&client(&cluster).await), 2, &sender);
+    spawn_waiter(lock_with_frequent_polls(&client(&cluster).await), 2, &sender);
     wait_for_queue_length(&cluster, 2).await;
     freeze.send(()).unwrap();
     stopped.await.unwrap();
     let watch = Stopwatch::start();
     guard.unlock().await.unwrap();
-    assert_eq!(next(&mut turns).await.0, 2);
+    assert_eq!(next_turn(&mut turns).await.0, 2);
     let (took, undelayed) = (watch.elapsed(), watch.undelayed());
     eprintln!("skipped after {took:?}");
     // The hand-over is an eighth of the node timeout of one second.
@@ -190,14 +191,14 @@ async fn the_queue_node_wakes_the_next_waiter_if_the_first_leaves() {
     repeat_until_woken("the second waiter is woken", async || {
         let guard = holder.red_lock(R).options(WITH_TTL).lock().await.unwrap();
         let (sender, mut turns) = unbounded_channel();
-        let first = wait(lock_with_rare_polls(&leaving), 1, &sender);
+        let first = spawn_waiter(lock_with_rare_polls(&leaving), 1, &sender);
         wait_for_queue_length(&cluster, 1).await;
-        wait(lock_with_rare_polls(&second), 2, &sender);
+        spawn_waiter(lock_with_rare_polls(&second), 2, &sender);
         wait_for_queue_length(&cluster, 2).await;
         first.abort();
         wait_for_queue_length(&cluster, 1).await;
         guard.unlock().await.unwrap();
-        let (served, waited) = next(&mut turns).await;
+        let (served, waited) = next_turn(&mut turns).await;
         assert_eq!(served, 2);
         wait_until_clean(&cluster).await;
         waited
@@ -212,7 +213,7 @@ async fn another_node_serves_the_queue_after_the_queue_node_died() {
     let guard = holder.red_lock(R).options(WITH_TTL).lock().await.unwrap();
     let (sender, mut turns) = unbounded_channel();
     for number in 0..3 {
-        wait(lock_with_rare_polls(&client(&cluster).await), number, &sender);
+        spawn_waiter(lock_with_rare_polls(&client(&cluster).await), number, &sender);
         wait_for_queue_length(&cluster, number as u64 + 1).await;
     }
     let queue_node = queue_lengths(&cluster)
@@ -224,7 +225,8 @@ async fn another_node_serves_the_queue_after_the_queue_node_died() {
     wait_for_queue_length(&cluster, 3).await;
     guard.unlock().await.unwrap();
     // After the change of the queue node, the order may differ.
-    let mut served = [next(&mut turns).await.0, next(&mut turns).await.0, next(&mut turns).await.0];
+    let mut served =
+        [next_turn(&mut turns).await.0, next_turn(&mut turns).await.0, next_turn(&mut turns).await.0];
     served.sort_unstable();
     assert_eq!(served, [0, 1, 2]);
 }
@@ -238,17 +240,18 @@ async fn an_unlock_wakes_the_first_waiter() {
     for number in 0..3 {
         repeat_until_woken("the waiter is woken", async || {
             let guard = contending.red_lock(R).options(WITH_TTL).lock().await.unwrap();
-            let waiting = wait(lock_with_rare_polls(&waiting_client), number, &sender);
+            let waiting = spawn_waiter(lock_with_rare_polls(&waiting_client), number, &sender);
             wait_for_queue_length(&cluster, 1).await;
             guard.unlock().await.unwrap();
             let mut turns = turns.lock().await;
-            let (served, waited) = next(&mut turns).await;
+            let (served, waited) = next_turn(&mut turns).await;
             assert_eq!(served, number);
             waiting.await.unwrap();
             waited
         })
         .await;
     }
+    // This waiter may not be in the queue yet at the time of the unlock.
     let guard = waiting_client.red_lock(R).options(WITH_TTL).lock().await.unwrap();
     let waiting = contending.red_lock(R);
     let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
@@ -262,9 +265,9 @@ async fn an_unlock_wakes_the_first_waiter() {
     wait_until_clean(&cluster).await;
 }
 
-/// No node announces the expiry of a key. The first waiter attempts on its own at that time.
+/// No node publishes a notice at the expiry of a key. The first waiter attempts at that time without a notice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_a_ttl_wakes_the_first_waiter() {
+async fn the_first_waiter_attempts_at_the_end_of_a_ttl() {
     let cluster = Cluster::start(3).await;
     let clients = [client(&cluster).await, client(&cluster).await];
     repeat_until_woken("both waiters are served", async || {
@@ -274,7 +277,7 @@ async fn the_end_of_a_ttl_wakes_the_first_waiter() {
         }
         let (sender, mut turns) = unbounded_channel();
         for (number, quorum) in clients.iter().enumerate() {
-            wait(lock_with_rare_polls(quorum), number, &sender);
+            spawn_waiter(lock_with_rare_polls(quorum), number, &sender);
             // The second waiter may be served before its queue entry can be seen.
             if number == 0 {
                 wait_for_queue_length(&cluster, 1).await;
@@ -282,7 +285,7 @@ async fn the_end_of_a_ttl_wakes_the_first_waiter() {
         }
         let mut longest = Duration::ZERO;
         for number in 0..2 {
-            let (served, waited) = next(&mut turns).await;
+            let (served, waited) = next_turn(&mut turns).await;
             assert_eq!(served, number);
             longest = longest.max(waited);
         }
@@ -307,7 +310,8 @@ async fn a_shutdown_removes_the_queue_entry() {
     wait_until_clean(&cluster).await;
 }
 
-/// Eight clients that lock again immediately get about the same number of turns each.
+/// Eight clients lock again at once after each unlock. The client with the most turns has at most 1.2 times the turns
+/// of the client with the fewest turns.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_that_lock_again_at_once_have_about_equally_many_turns() {
     const CLIENTS: usize = 8;
@@ -339,8 +343,8 @@ async fn clients_that_lock_again_at_once_have_about_equally_many_turns() {
             .await
             .expect("no client is served before the deadline")
             .unwrap();
-        // A client that connects first has more turns at first. Counting begins when all clients have had a
-        // turn.
+        // The first clients have turns before the other clients connect. Therefore turns are counted only when each
+        // client has had a turn.
         if begun.iter().all(|begun| *begun) {
             counts[number] += 1;
             waits.push(waited);

@@ -10,9 +10,10 @@ use tokio::{
     time::timeout,
 };
 
+/// The deadline of an effect that has to happen at once, on a machine under load.
 const SOON: Duration = Duration::from_secs(10);
 
-/// A busy machine has time enough to renew.
+/// Long enough for renewals on a machine under load.
 const TTL: Duration = Duration::from_secs(3);
 
 fn single_threaded() -> Runtime {
@@ -59,7 +60,7 @@ async fn guards_and_calls_that_are_dropped_in_a_child_change_nothing_on_the_serv
 }
 
 #[test]
-fn a_child_that_drops_its_copy_of_the_runtime_leaves_the_connections_alone() {
+fn a_child_that_drops_its_copy_of_the_runtime_closes_no_connection() {
     let servers = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let cluster = servers.block_on(Cluster::start(3));
     let mut runtime = Some(single_threaded());
@@ -80,7 +81,7 @@ fn a_child_that_drops_its_copy_of_the_runtime_leaves_the_connections_alone() {
 }
 
 #[test]
-fn a_client_in_a_static_says_at_once_that_its_runtime_has_ended() {
+fn calls_on_a_second_runtime_fail_at_once_if_the_first_has_ended() {
     let servers = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let cluster = servers.block_on(Cluster::start(3));
     let quorum = single_threaded().block_on(connected(&cluster));

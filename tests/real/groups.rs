@@ -1,7 +1,7 @@
 //! `MultiLock` groups of one quorum, on real servers.
 //!
-//! Promises: a group is locked and renewed as a whole with one request per node, a failed attempt leaves
-//! nothing, and keys of other clients are never changed.
+//! Promises: a group is locked, renewed and unlocked as a whole with one request to each node, a failed attempt leaves
+//! no key, and keys of other clients are never changed.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use redquorum_tests::{Cluster, Server, Stopwatch, eventually};
 
 use super::{
     behaviours::loss,
-    servers::{SOON, builder, calls, client, holds, owners, put_owner, remaining, wait_for_holds},
+    servers::{SOON, builder, client, evalsha_calls, holds, leases, put_lease, remaining, wait_for_holds},
 };
 
 mod regions;
@@ -34,13 +34,13 @@ async fn a_group_is_one_request_to_each_node_and_has_one_token() {
     let names: Vec<String> = (0..20).map(|number| format!("resource:{number}")).collect();
     let mut in_order: Vec<Resource> = names.iter().map(|name| Resource::new(name).unwrap()).collect();
     in_order.sort();
-    // A missing counter begins at the second of its node's clock. After this lease, the counters of all nodes
-    // are equal.
+    // A missing counter begins at the node's time in whole seconds, so the first votes may differ, and the first lease
+    // may need a write-back. After this lease, the counters of all nodes are equal.
     quorum.multi_lock(&names).lock().await.unwrap().unlock().await.unwrap();
     wait_for_holds(cluster.servers(), &names[0], 0).await;
     let mut asked = Vec::new();
     for server in cluster.servers() {
-        asked.push(calls(server).await);
+        asked.push(evalsha_calls(server).await);
     }
     let mut last = None;
     for _ in 0..ROUNDS {
@@ -65,7 +65,7 @@ async fn a_group_with_one_held_resource_is_refused_and_rolled_back() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     for server in cluster.servers() {
-        put_owner(server, "b", OTHER_ID, LONG).await;
+        put_lease(server, "b", OTHER_ID, LONG).await;
     }
     assert!(quorum.multi_lock(GROUP).try_lock().await.unwrap().is_none());
     assert!(quorum.multi_lock(GROUP).try_lock_for(Duration::from_millis(300)).await.unwrap().is_none());
@@ -78,7 +78,7 @@ async fn a_group_with_one_held_resource_is_refused_and_rolled_back() {
     wait_until_unlocked(cluster.some(2..3), &["b"]).await;
     for server in cluster.some(0..2) {
         assert_eq!(
-            owners(server, "b").await,
+            leases(server, "b").await,
             [(OTHER_ID.to_owned(), 1)],
             "the lock of the other client was changed"
         );
@@ -103,11 +103,11 @@ async fn unlocking_a_group_frees_its_other_resources_if_one_key_was_lost() {
         for server in cluster.servers() {
             server.command(&["DEL", lost]).await;
         }
-        put_owner(cluster.server(1), lost, OTHER_ID, LONG).await;
+        put_lease(cluster.server(1), lost, OTHER_ID, LONG).await;
         group.unlock().await.unwrap();
         let remaining_names: Vec<&str> = GROUP.into_iter().filter(|name| *name != lost).collect();
         wait_until_unlocked(cluster.servers(), &remaining_names).await;
-        assert_eq!(owners(cluster.server(1), lost).await, [(OTHER_ID.to_owned(), 1)]);
+        assert_eq!(leases(cluster.server(1), lost).await, [(OTHER_ID.to_owned(), 1)]);
         cluster.server(1).command(&["DEL", lost]).await;
     }
     let group = lock_on_all_nodes(&quorum, &cluster).await;
@@ -125,13 +125,13 @@ async fn a_group_is_lost_if_another_client_locks_a_part_on_a_majority() {
     let other_ttl = Duration::from_secs(2);
     let cluster = Cluster::start(3).await;
     let quorum = builder(&cluster).ttl(ttl).connect().await.unwrap();
-    for is_on_request in [true, false] {
+    for is_renewed_by_test in [true, false] {
         let group = lock_on_all_nodes(&quorum, &cluster).await;
         let watch = Stopwatch::start();
         for server in cluster.some(0..2) {
-            put_owner(server, "b", OTHER_ID, other_ttl).await;
+            put_lease(server, "b", OTHER_ID, other_ttl).await;
         }
-        if is_on_request {
+        if is_renewed_by_test {
             assert_eq!(loss(group.renew().await.unwrap_err()), LossReason::Revoked);
         }
         assert_eq!(group.lost().await.reason, LossReason::Revoked);
@@ -139,7 +139,7 @@ async fn a_group_is_lost_if_another_client_locks_a_part_on_a_majority() {
         assert!(took < ttl / 2, "lost only {took:?} after the key, and not at the first renewal");
         assert!(!group.is_valid());
         for server in cluster.some(0..2) {
-            assert_eq!(owners(server, "b").await, [(OTHER_ID.to_owned(), 1)]);
+            assert_eq!(leases(server, "b").await, [(OTHER_ID.to_owned(), 1)]);
             let (passed, left) = (watch.undelayed(), remaining(server, "b").await);
             assert!(left <= other_ttl.saturating_sub(passed) + Duration::from_millis(250), "{left:?} left");
         }
@@ -160,7 +160,7 @@ async fn a_group_stays_valid_if_another_client_holds_a_part_on_a_minority() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let group = lock_on_all_nodes(&quorum, &cluster).await;
-    put_owner(cluster.server(0), "b", OTHER_ID, other_ttl).await;
+    put_lease(cluster.server(0), "b", OTHER_ID, other_ttl).await;
     group.renew().await.unwrap();
     let before = remaining(cluster.server(0), "a").await;
     for _ in 0..3 {
@@ -171,14 +171,14 @@ async fn a_group_stays_valid_if_another_client_holds_a_part_on_a_minority() {
     assert!(group.is_valid());
     group.unlock().await.unwrap();
     wait_until_unlocked(cluster.servers(), &["a", "c"]).await;
-    assert_eq!(owners(cluster.server(0), "b").await, [(OTHER_ID.to_owned(), 1)]);
+    assert_eq!(leases(cluster.server(0), "b").await, [(OTHER_ID.to_owned(), 1)]);
 }
 
 #[tokio::test]
 async fn an_invalid_group_is_an_error_before_any_request() {
     let cluster = Cluster::start(1).await;
     let quorum = client(&cluster).await;
-    let before = calls(cluster.server(0)).await;
+    let before = evalsha_calls(cluster.server(0)).await;
     let empty = "no resources: name at least one";
     assert_eq!(reason(quorum.multi_lock::<&str>([]).lock().await), empty);
     let none = || MultiLock::across::<RedLock>([]);
@@ -192,7 +192,7 @@ async fn an_invalid_group_is_an_error_before_any_request() {
     assert_eq!(reason(joined.try_lock().await), twice);
     let nameless = quorum.multi_lock(["a", ""]).lock().await.map(drop);
     assert_eq!(nameless, Err(Error::Config(ConfigError::Resource(InvalidResource::Empty))));
-    assert_eq!(calls(cluster.server(0)).await, before);
+    assert_eq!(evalsha_calls(cluster.server(0)).await, before);
 }
 
 /// Returns the reason why a group is refused.
@@ -217,11 +217,11 @@ async fn wait_until_unlocked(servers: &[Server], resources: &[&str]) {
     }
 }
 
-/// Waits until each server has executed exactly one more request. A request that the decision did not wait
-/// for may arrive later.
+/// Waits until each server has executed exactly one more request. The call returns after the answers of a quorum, so
+/// the request may reach the last server later.
 async fn wait_for_one_more_request(cluster: &Cluster, asked: &mut [u64]) {
     for (server, asked) in cluster.servers().iter().zip(asked) {
         *asked += 1;
-        eventually(SOON, "exactly one more call", async || calls(server).await == *asked).await;
+        eventually(SOON, "exactly one more call", async || evalsha_calls(server).await == *asked).await;
     }
 }

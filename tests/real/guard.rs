@@ -1,8 +1,9 @@
 //! The restart guard on real servers: a node that may have lost votes abstains until each lease that it may
 //! have forgotten has ended.
 //!
-//! Each scenario also runs with `RestartGuard::Off`, where two clients must be able to hold the lock at once.
-//! Otherwise the scenario would show nothing.
+//! A scenario ([`assert_exclusion_broken_under`]) also runs with `RestartGuard::Off`, where two clients must be able to
+//! hold the lock at once. Otherwise the scenario would show nothing. Other tests concern the admission of new nodes,
+//! moves of a quorum, and the permissions and replies of nodes.
 
 use std::time::Duration;
 
@@ -22,13 +23,14 @@ mod permissions;
 mod promotion;
 mod rolling;
 
-/// The deadline for what should happen at once, on a machine under load.
+/// The deadline of an effect that has to happen at once, on a machine under load.
 const SOON: Duration = Duration::from_secs(10);
 
-/// The ttl and `max_ttl`: long enough to restart servers meanwhile, and short enough to wait for its end.
+/// The ttl and `max_ttl`: long enough to restart servers under a lease, and short enough to wait for the end of a
+/// lease.
 const TTL: Duration = Duration::from_secs(3);
 
-/// Long enough for healthy servers under load, and much shorter than [`TTL`].
+/// The attempt timeout and node timeout: long enough for healthy servers under load, and much shorter than [`TTL`].
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// Returns settings with quarantines of a few seconds.
@@ -86,7 +88,7 @@ impl Scenario {
         Self { cluster, proxy_1, _proxy_2: proxy_2, holder, other_client, contender, ttl }
     }
 
-    /// Returns the server of node 1, which each scenario changes.
+    /// Returns the server of node 1. The test makes this server forget the holder's vote.
     fn node_1(&self) -> &Server {
         self.cluster.server(1)
     }
@@ -113,23 +115,23 @@ impl Scenario {
     /// Lets the second client contend until it has the lock. Returns whether the holder's lease was still
     /// valid at that time.
     ///
-    /// Returns `None` if less than half of the ttl is left at the call: the machine was too slow for the scenario,
-    /// because clients still have to reconnect.
+    /// `None` if less than half of the ttl is left at the call. In the remaining time, the second client might not
+    /// reach the changed server, so the scenario would show nothing.
     async fn second_holder_overlaps(&self, held: &LockGuard) -> Option<bool> {
         if held.remaining() < self.ttl / 2 {
             return None;
         }
         let guard = lock_eventually(&self.contender).await;
-        let is_beside = held.is_valid();
+        let overlaps = held.is_valid();
         assert!(guard.is_valid());
-        // While two clients hold the lock, tokens need not grow: both counters may have begun in the same
-        // second.
-        assert!(is_beside || guard.fencing_token() > held.fencing_token());
-        Some(is_beside)
+        // If node 1 forgot its counter, the counter may have begun again in the same second. Therefore the token of a
+        // second holder may be smaller.
+        assert!(overlaps || guard.fencing_token() > held.fencing_token());
+        Some(overlaps)
     }
 }
 
-/// Tries until the lock is acquired.
+/// Makes attempts until the lock is acquired, also while no quorum is available.
 async fn lock_eventually(lock: &RedLock) -> LockGuard {
     let trying = async {
         loop {
@@ -148,25 +150,25 @@ async fn lock_eventually(lock: &RedLock) -> LockGuard {
         .expect("the lock was not acquired before the deadline")
 }
 
-/// The maximum number of runs of a scenario for which the machine is too slow. Each run doubles the ttl.
+/// The maximum number of runs of a scenario. A scenario runs again, with twice the ttl, if the machine was too slow.
 const MAX_RUNS: u32 = 5;
 /// The ttl of the last run.
 const LONGEST_TTL: Duration = Duration::from_secs(TTL.as_secs() << (MAX_RUNS - 1));
 
-/// Runs a scenario under each restart guard, and asserts under which guards a second client got the lock
-/// beside the holder. The scenario returns whether that happened, or `None` if the machine was too slow.
+/// Runs a scenario under each restart guard, and asserts that the guards under which two clients held the lock at once
+/// are those in `expected`. The scenario returns whether two clients did so, or `None` if the machine was too slow.
 async fn assert_exclusion_broken_under(
     expected: &[RestartGuard],
     scenario: impl AsyncFn(Variant) -> Option<bool>,
 ) {
     let guards = [RestartGuard::PerConnection, RestartGuard::PerVote, RestartGuard::Off];
     let is_broken_under = async |guard| {
-        for before in 0..MAX_RUNS {
-            if let Some(is_broken) = scenario(Variant { guard, ttl: TTL * (1 << before) }).await {
+        for run in 0..MAX_RUNS {
+            if let Some(is_broken) = scenario(Variant { guard, ttl: TTL * (1 << run) }).await {
                 return is_broken;
             }
         }
-        panic!("in each of {MAX_RUNS} runs, most of the lease was over before the scenario");
+        panic!("the machine was too slow for the scenario in each of {MAX_RUNS} runs");
     };
     let outcomes = join_all(guards.map(is_broken_under)).await;
     let broken: Vec<_> = guards
@@ -177,7 +179,7 @@ async fn assert_exclusion_broken_under(
     assert_eq!(broken, expected);
 }
 
-/// Whether a call failed because nodes are in quarantine.
+/// Whether a call failed because the nodes outside of quarantine are too few for a quorum.
 fn is_quarantined<T>(outcome: &Result<T, Error>) -> bool {
     matches!(outcome, Err(Error::NoQuorum(error)) if error.is_quarantined())
 }

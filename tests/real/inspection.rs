@@ -1,7 +1,7 @@
 //! `inspect`, `admin::force_unlock` and `verify` on real servers.
 //!
-//! Promises: an inspection reports the holder that a quorum has, a missing quorum is an error and never
-//! "free", and `verify` proves a lease only while a quorum remembers it.
+//! Promises: an inspection reports the lease that has a quorum. Without answers of a quorum, the inspection is an
+//! error, and never "free". `verify` proves a lease only while a quorum has its counter.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use redquorum_tests::{Cluster, eventually};
 use super::{
     behaviours::replies_of,
     servers::{
-        RARE_POLLS, SOON, builder, calls, client, holds, put_owner, repeat_until_woken, wait_for_holds,
-        wait_for_queue_entries,
+        RARE_POLLS, SOON, builder, client, evalsha_calls, holds, put_lease, repeat_until_woken,
+        wait_for_holds, wait_for_queue_entries,
     },
 };
 
@@ -57,9 +57,9 @@ async fn an_inspection_has_holder_holds_remaining_time_and_every_nodes_answer() 
     assert_eq!(cluster.server(0).keys().await, keys, "the inspection changed keys");
 }
 
-/// A dead or frozen node is reported without a holder. The rest of the inspection stays the same.
+/// A dead or frozen node is reported with an error in place of a holder. The result of the inspection stays the same.
 #[tokio::test]
-async fn an_inspection_with_a_silent_minority_has_the_same_result() {
+async fn an_inspection_has_the_same_result_if_a_minority_does_not_answer() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let guard = quorum.red_lock("r").lock().await.unwrap();
@@ -67,13 +67,13 @@ async fn an_inspection_with_a_silent_minority_has_the_same_result() {
     cluster.server(1).freeze().await;
     let frozen = inspect(&quorum).await;
     assert_eq!((frozen.holder(), frozen.holds()), (Some(guard.id()), 1));
-    assert_eq!(silent(&frozen), [1]);
+    assert_eq!(unanswered(&frozen), [1]);
     let timed: Vec<bool> = frozen.nodes().map(|node| node.latency().is_some()).collect();
     assert_eq!(timed, [true, false, true], "the nodes with a latency are not the nodes that answered");
     cluster.server(1).kill().await;
     let dead = inspect(&quorum).await;
     assert!(dead.state() == LockState::Held && dead.remaining().is_some());
-    assert_eq!(silent(&dead), [1]);
+    assert_eq!(unanswered(&dead), [1]);
     guard.unlock().await.unwrap();
     wait_for_holds(cluster.some(0..1), "r", 0).await;
     wait_for_holds(cluster.some(2..3), "r", 0).await;
@@ -99,20 +99,19 @@ async fn an_inspection_without_a_quorum_is_an_error_and_never_free() {
     drop(guard);
 }
 
-/// If the votes are split, so that no lease has a quorum, the state is `Free`. If silent nodes could decide, the state
-/// is `Unclear`. A key of another type counts
-/// as no vote.
+/// If no lease has the keys of a quorum, the state is `Free`. If a lease could have a quorum with the keys of the nodes
+/// that did not answer, the state is `Unclear`. A key of another type counts as no vote.
 #[tokio::test]
 async fn an_inspection_distinguishes_free_held_and_unclear() {
     let cluster = Cluster::start(5).await;
     let quorum = client(&cluster).await;
-    for (server, owner) in cluster.servers().iter().zip(["a:1", "a:1", "b:1", "b:1"]) {
-        put_owner(server, "r", owner, TTL).await;
+    for (server, lease_id) in cluster.servers().iter().zip(["a:1", "a:1", "b:1", "b:1"]) {
+        put_lease(server, "r", lease_id, TTL).await;
     }
     let split = inspect(&quorum).await;
     assert_eq!((split.state(), split.holder(), split.remaining()), (LockState::Free, None, None));
 
-    put_owner(cluster.server(2), "r", "a:1", TTL / 2).await;
+    put_lease(cluster.server(2), "r", "a:1", TTL / 2).await;
     cluster.server(4).command(&["SET", "r", "a string"]).await;
     let held = inspect(&quorum).await;
     assert_eq!(held.holder().map(ToString::to_string), Some("a:1".to_owned()));
@@ -125,7 +124,8 @@ async fn an_inspection_distinguishes_free_held_and_unclear() {
     assert_eq!((unclear.state(), unclear.holder()), (LockState::Unclear, None));
 }
 
-/// Labels are for people: the servers list them for connections, and errors and inspections show them.
+/// The label of a client is in the list of connections of the servers, in inspections and in errors. A lock call sends
+/// no command for the label.
 #[tokio::test]
 async fn servers_inspections_and_errors_show_the_label() {
     let cluster = Cluster::start(3).await;
@@ -149,8 +149,10 @@ async fn servers_inspections_and_errors_show_the_label() {
     }
     next.lock().await.unwrap().unlock().await.unwrap();
     for server in cluster.servers() {
-        eventually(SOON, "the server has executed a lock and an unlock", async || calls(server).await == 2)
-            .await;
+        eventually(SOON, "the server has executed a lock and an unlock", async || {
+            evalsha_calls(server).await == 2
+        })
+        .await;
         let stats = server.info("commandstats").await;
         assert!(!stats.contains("cmdstat_client") && !stats.contains("cmdstat_hello"), "{stats}");
     }
@@ -162,8 +164,8 @@ async fn servers_inspections_and_errors_show_the_label() {
     assert!(refused.to_string().contains(&holder), "{refused}");
 }
 
-/// Any client of the server can write control characters into a key. A terminal that shows them would execute
-/// them.
+/// Any client of a server can write control characters into a key. A terminal would execute control characters that an
+/// error or inspection does not escape.
 #[tokio::test]
 async fn a_planted_lease_id_has_no_label_and_is_shown_escaped() {
     let cluster = Cluster::start(3).await;
@@ -245,9 +247,9 @@ async fn a_renewal_does_not_restore_a_force_unlocked_lease() {
 }
 
 #[tokio::test]
-async fn verify_proves_a_lease_while_a_quorum_remembers_it() {
+async fn verify_proves_a_lease_while_a_quorum_has_its_counter() {
     let cluster = Cluster::start(3).await;
-    // With the restart guard, nodes that lost their data would abstain at first.
+    // With a restart guard, a node that lost its data would abstain until the end of a quarantine.
     let quorum = builder(&cluster).restart_guard(RestartGuard::Off).connect().await.unwrap();
     let guard = quorum.red_lock("r").lock().await.unwrap();
     wait_for_holds(cluster.servers(), "r", 1).await;
@@ -255,7 +257,7 @@ async fn verify_proves_a_lease_while_a_quorum_remembers_it() {
     cluster.server(0).command(&["FLUSHALL"]).await;
     assert_eq!(guard.verify().await, Ok(true));
     cluster.server(1).command(&["FLUSHALL"]).await;
-    // Repeated, because asking must not make the nodes learn the lost counter.
+    // Repeated, because a `verify` must not store the lost counter on the nodes again.
     for _ in 0..3 {
         assert_eq!(guard.verify().await, Ok(false));
     }
@@ -273,7 +275,7 @@ async fn inspect(quorum: &Quorum) -> Inspection {
 }
 
 /// Returns the indices of the nodes that did not answer.
-fn silent(inspection: &Inspection) -> Vec<usize> {
+fn unanswered(inspection: &Inspection) -> Vec<usize> {
     let nodes = inspection.nodes().enumerate();
     nodes.filter(|(_, node)| node.holder().is_err()).map(|(number, _)| number).collect()
 }

@@ -1,5 +1,5 @@
-//! Latches on real servers: arrivals open a latch although servers hang or lose their data, and wrong counts
-//! are errors.
+//! Latches on real servers: arrivals open a latch although a minority of servers hangs or loses data, a wrong count or
+//! a key of another type is an error, and all arrivals of the largest latch are counted.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ async fn a_latch_opens_although_one_server_hangs_and_one_loses_its_data() {
                 _ => {}
             }
             if number < 7 {
-                // Only three servers still have all arrivals, so each of them has to answer.
+                // After both faults, only three of five servers have all arrivals. Therefore each of them has to
+                // answer.
                 eventually(SOON, "the latch counts the arrivals", async || {
                     latch.arrivals().await == Ok(number as u32 + 1)
                 })

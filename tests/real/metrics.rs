@@ -1,5 +1,5 @@
-//! Metrics on real servers, for events that nodes in memory do not have: broken connections, quarantines and
-//! unconfirmed unlocks.
+//! Metrics on real servers, for events that nodes in memory do not have: broken connections, quarantines, refused
+//! notices and unconfirmed unlocks. One test compares all recorded metrics with the documented metrics.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::figures::{
     run_with_recorder,
 };
 
-/// The deadline for what should happen at once, on a machine under load.
+/// The deadline of an effect that has to happen at once, on a machine under load.
 const SOON: Duration = Duration::from_secs(20);
 
 fn runtime() -> Runtime {

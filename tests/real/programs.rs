@@ -1,4 +1,5 @@
-//! The programs of `tests/api/programs` on real servers.
+//! The programs of `tests/api/programs` on real servers, each as one test. `simulated_balance` is not among them,
+//! because it runs on simulated nodes.
 
 use std::fs;
 
@@ -8,7 +9,7 @@ use redquorum_tests::Cluster;
 use super::servers::{builder, client};
 
 #[path = "../api/programs/mod.rs"]
-#[allow(dead_code, reason = "`main` is the way to run a program without servers")]
+#[allow(dead_code, reason = "the binary `api` calls `main` of each program, on in-memory nodes")]
 mod sources;
 
 use sources::{

@@ -1,7 +1,7 @@
 //! Read/write locks on real servers.
 //!
-//! Promises: readers share the resource and exclude writers, a writer excludes all others, waiting writers go
-//! before newer readers, and no key remains.
+//! Promises: readers share the resource and exclude writers, a writer excludes readers and other writers, a waiting
+//! writer locks before later readers, and no key remains.
 
 use std::{
     sync::{
@@ -105,8 +105,8 @@ async fn a_process_that_is_killed_reads_no_longer_than_its_ttl() {
     drop(tokio::time::timeout(SOON, writing).await.unwrap().unwrap());
 }
 
-/// Sixteen clients read and write at random, a hundred rounds each. A writer meets no other holder, a reader
-/// meets no writer, and some readers meet.
+/// Sixteen clients read and write at random, a hundred rounds each. No writer holds the lock together with another
+/// holder, and some readers hold the lock together.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_readers_and_writers_exclude_each_other() {
     const CLIENTS: u64 = 16;
@@ -205,7 +205,7 @@ async fn a_force_unlock_ends_all_readers() {
 }
 
 #[tokio::test]
-async fn a_thousand_tasks_that_read_at_once_share_one_lease() {
+async fn a_thousand_tasks_that_read_together_send_few_commands() {
     const TASKS: u64 = 1_000;
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;

@@ -1,5 +1,5 @@
 //! Locks of redquorum (`RedLock`) beside locks of Redisson (`RLock`) for the same resource, on one real
-//! server. `client.rs` sends the scripts of Redisson.
+//! server. [`client`] sends the scripts of Redisson.
 //!
 //! Promises: locks of both kinds exclude each other, and an unlock of either kind wakes waiters of the other
 //! kind at once.
@@ -19,16 +19,16 @@ use tokio::task::JoinHandle;
 
 use self::client::{RLock, Redisson, Wake};
 use super::servers::{
-    RARE_POLLS, SOON, client, owners, repeat_until_woken, subscribers, wait_for_subscribers,
+    RARE_POLLS, SOON, client, leases, repeat_until_woken, subscribers, wait_for_subscribers,
 };
 
 mod client;
 mod endings;
 
-/// The default ttl of both libraries. No step of these tests takes as long.
+/// The default ttl of both libraries. Each step of these tests takes less time.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Longer than a waiter needs to wake, and much shorter than a ttl.
+/// The longest accepted time from an unlock to the lock of the waiter. It is much shorter than a ttl.
 const MAX_HAND_OVER: Duration = Duration::from_millis(400);
 
 /// Names without and with braces. Keys that derive from a name with braces have another form.
@@ -75,7 +75,7 @@ async fn an_rlock_waits_for_a_red_lock_and_is_woken_by_its_unlock() {
         let wake = waiting.await.unwrap();
         assert_eq!(wake, Wake::Message);
         assert_prompt(start);
-        assert_eq!(owners(cluster.server(0), resource).await, [(rlock.owner().to_owned(), 1)]);
+        assert_eq!(leases(cluster.server(0), resource).await, [(rlock.owner().to_owned(), 1)]);
     }
 }
 
@@ -151,10 +151,10 @@ async fn re_entrant_holds_of_a_red_lock_block_an_rlock_until_the_last_unlock() {
     let lock = quorum.red_lock("r").owned_by(&Owner::new());
     let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
     let owner = outer.id().to_string();
-    assert_eq!(owners(cluster.server(0), "r").await, [(owner.clone(), 2)]);
+    assert_eq!(leases(cluster.server(0), "r").await, [(owner.clone(), 2)]);
     let waiting = wait_for_rlock(redisson.lock("r", 1)).await;
     inner.unlock().await.unwrap();
-    assert_eq!(owners(cluster.server(0), "r").await, [(owner, 1)]);
+    assert_eq!(leases(cluster.server(0), "r").await, [(owner, 1)]);
     assert!(redisson.lock("r", 2).try_lock().await.is_err());
     assert!(!waiting.is_finished());
     let start = Stopwatch::start();
@@ -199,7 +199,7 @@ async fn clients_of_both_kinds_never_hold_the_resource_at_the_same_time() {
     .await;
 }
 
-/// Increments by a read and a write. Without a lock, concurrent increments would be lost.
+/// Increments the count by a read and a write. Without a lock, concurrent increments would be lost.
 async fn increment(count: &AtomicU32) {
     let before = count.load(Ordering::Relaxed);
     tokio::task::yield_now().await;
@@ -210,7 +210,7 @@ async fn redisson(cluster: &Cluster) -> Redisson {
     Redisson::connect(cluster.server(0), LEASE).await
 }
 
-/// Starts a waiter of redquorum that unlocks again. The task returns the time at which the waiter had the lock.
+/// Starts a waiter of redquorum. The task unlocks again, and returns the time at which the waiter acquired the lock.
 fn wait_for_red_lock(lock: RedLock) -> JoinHandle<Instant> {
     let lock = lock.options(RARE_POLLS);
     tokio::spawn(async move {
@@ -224,8 +224,8 @@ fn wait_for_red_lock(lock: RedLock) -> JoinHandle<Instant> {
 /// Starts a waiter of Redisson that keeps the lock, and waits until the waiter sleeps. The task returns the event
 /// that woke the waiter.
 ///
-/// A release before the sleep, between the subscription and the second try, would not wake the waiter by a
-/// message.
+/// If the resource were released between the subscription and the second try of the waiter, the second try would
+/// succeed, and no message would wake the waiter.
 async fn wait_for_rlock(lock: RLock) -> JoinHandle<Wake> {
     let waiter = lock.clone();
     let waiting = tokio::spawn(async move { waiter.lock().await });

@@ -9,7 +9,7 @@ use redquorum_tests::{Cluster, Server, ServerOptions, eventually};
 use super::{
     behaviours::replies_of,
     servers::{
-        SOON, builder, client, holds, owners, put_owner, remaining, wait_for_holds, wait_for_queue_entries,
+        SOON, builder, client, holds, leases, put_lease, remaining, wait_for_holds, wait_for_queue_entries,
     },
 };
 
@@ -25,7 +25,7 @@ async fn holds_are_counted_on_all_living_servers_under_one_token() {
     wait_for_holds_on_living(&cluster, 2).await;
     assert_eq!((inner.fencing_token(), inner.id()), (outer.fencing_token(), outer.id()));
     assert_eq!((inner.holds(), outer.holds()), (2, 2));
-    assert_eq!(owners(cluster.server(0), "r").await, [(outer.id().to_string(), 2)]);
+    assert_eq!(leases(cluster.server(0), "r").await, [(outer.id().to_string(), 2)]);
     assert!(quorum.red_lock("r").try_lock().await.unwrap().is_none(), "a lock without the owner re-entered");
     inner.unlock().await.unwrap();
     wait_for_holds_on_living(&cluster, 1).await;
@@ -72,8 +72,7 @@ async fn a_re_entry_without_a_quorum_leaves_the_outer_hold() {
     for server in cluster.some(0..2) {
         server.thaw().await;
     }
-    // The frozen servers now execute the re-entry and its rollback. The outer hold must not disappear
-    // meanwhile.
+    // The thawed servers execute the re-entry and its rollback. In the meantime, the outer hold must not disappear.
     eventually(SOON, "one hold is left everywhere", async || {
         let holds = holds(cluster.servers(), "r").await;
         assert!(!holds.contains(&0), "a failed re-entry dropped the hold before it: {holds:?}");
@@ -90,7 +89,7 @@ async fn a_re_entry_without_a_quorum_leaves_the_outer_hold() {
 
 #[tokio::test]
 async fn a_request_that_arrives_twice_counts_once() {
-    // With this setting, the slow log of a server records each request word by word.
+    // With this setting, the slow log of a server contains each command with all its words.
     let options = ServerOptions::default().config("slowlog-log-slower-than", "0");
     let cluster = Cluster::start_with(3, options).await;
     let quorum = client(&cluster).await;
@@ -149,7 +148,7 @@ async fn tasks_that_share_an_owner_take_turns_and_share_one_lease() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     for server in cluster.servers() {
-        put_owner(server, "r", "stranger:1", Duration::from_secs(30)).await;
+        put_lease(server, "r", "stranger:1", Duration::from_secs(30)).await;
     }
     let lock = quorum.red_lock("r").owned_by(&Owner::new());
     let tasks: Vec<_> = (0..TASKS).map(|_| tokio::spawn(lock_for_task(lock.clone()))).collect();

@@ -1,4 +1,4 @@
-//! Passwords that change while clients live, as `docs/OPERATIONS.md` describes.
+//! Changes of passwords while clients are connected, by the steps of `docs/OPERATIONS.md`.
 
 use std::{
     sync::{
@@ -12,12 +12,13 @@ use redquorum::{Credentials, LockGuard, LockOptions, Quorum, settings};
 use redquorum_tests::{Cluster, ServerOptions, eventually};
 use tokio::time::timeout;
 
+/// The deadline of an effect that has to happen at once, on a machine under load.
 const SOON: Duration = Duration::from_secs(10);
 
-/// A busy machine has time enough to renew.
+/// Long enough for renewals on a machine under load.
 const TTL: Duration = Duration::from_secs(3);
 
-/// The user whose password changes. The fixture stays in charge of the servers.
+/// The user whose password changes. The test controls the servers as the default user.
 const USER: &str = "locker";
 
 async fn command_all(cluster: &Cluster, command: &[&str]) {
@@ -33,8 +34,8 @@ async fn cluster_with_user(password: &str) -> Cluster {
     cluster
 }
 
-/// Waits until every server has a connection of the user, and this is so after all former connections were closed.
-async fn wait_until_reconnected(cluster: &Cluster) {
+/// Closes all connections of the user, and waits until each server has a new connection of the user.
+async fn reconnect_user(cluster: &Cluster) {
     command_all(cluster, &["CLIENT", "KILL", "USER", USER]).await;
     for server in cluster.servers() {
         let is_connected = async || {
@@ -45,18 +46,18 @@ async fn wait_until_reconnected(cluster: &Cluster) {
     }
 }
 
-/// Waits for longer than the ttl.
+/// Asserts that the lease is still valid after two ttls, which requires renewals.
 async fn assert_renewed(guard: &LockGuard) {
     let lost = timeout(TTL * 2, guard.lost()).await;
     assert!(lost.is_err(), "{lost:?}");
 }
 
-/// The steps of the page, in their order.
+/// Changes the password from `first` to `second`, by the steps of `docs/OPERATIONS.md`.
 async fn rotate(cluster: &Cluster, move_clients: impl FnOnce()) {
     command_all(cluster, &["ACL", "SETUSER", USER, ">second"]).await;
     move_clients();
     command_all(cluster, &["ACL", "SETUSER", USER, "<first"]).await;
-    wait_until_reconnected(cluster).await;
+    reconnect_user(cluster).await;
 }
 
 #[tokio::test]
@@ -82,7 +83,7 @@ async fn a_rotation_of_the_password_costs_no_lease_if_a_provider_gives_the_prese
 }
 
 #[tokio::test]
-async fn a_provider_that_fails_or_panics_meanwhile_costs_no_lease_while_the_servers_accept_its_last_answer() {
+async fn a_provider_that_fails_costs_no_lease_while_its_last_credentials_are_valid() {
     let cluster = cluster_with_user(">first").await;
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
@@ -103,7 +104,7 @@ async fn a_provider_that_fails_or_panics_meanwhile_costs_no_lease_while_the_serv
         .await
         .unwrap();
     let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
-    wait_until_reconnected(&cluster).await;
+    reconnect_user(&cluster).await;
     assert_renewed(&guard).await;
     assert!(calls.load(Ordering::SeqCst) >= 6);
     assert_eq!(quorum.health().await.voting(), 3);
@@ -111,7 +112,7 @@ async fn a_provider_that_fails_or_panics_meanwhile_costs_no_lease_while_the_serv
 }
 
 #[tokio::test]
-async fn a_rotation_in_the_settings_file_costs_no_lease_although_the_file_is_gone_for_a_while() {
+async fn a_rotation_in_the_settings_file_costs_no_lease_although_the_file_was_missing() {
     let cluster = cluster_with_user(">first").await;
     let path = std::env::temp_dir().join(format!("redquorum-rotation-{}.toml", std::process::id()));
     let write = |password: &str| {
@@ -122,11 +123,11 @@ async fn a_rotation_in_the_settings_file_costs_no_lease_although_the_file_is_gon
     write("first");
     let quorum = settings::load(Some(&path)).unwrap().admit_new_nodes().connect().await.unwrap();
     let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
-    // Half of a file, and none: the last credentials stay.
+    // While the file is incomplete or missing, the client uses the last credentials.
     std::fs::write(&path, "nodes = [\"redis://loc").unwrap();
-    wait_until_reconnected(&cluster).await;
+    reconnect_user(&cluster).await;
     std::fs::remove_file(&path).unwrap();
-    wait_until_reconnected(&cluster).await;
+    reconnect_user(&cluster).await;
     rotate(&cluster, || write("second")).await;
     assert_renewed(&guard).await;
     assert_eq!(quorum.health().await.voting(), 3);

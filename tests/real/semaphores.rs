@@ -1,7 +1,8 @@
 //! Semaphores and `any_of` on real servers.
 //!
-//! Promises: no more permits than slots, all waiters are served although a server hangs, and a large
-//! semaphore costs servers little.
+//! Promises: no more permits are held than the semaphore has, each waiter gets a permit although a server hangs, a
+//! newcomer at a large semaphore costs each server at most as much as forty locks, and `any_of` locks a resource
+//! although another resource cannot be locked.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -17,7 +18,7 @@ use super::servers::{SOON, client};
 
 const PERMITS: u32 = 4;
 
-/// In the first and in the last round, a client keeps its permit until all permits are held.
+/// In the first and in the last round, a client keeps its permit until all permits are held at once.
 #[tokio::test]
 async fn sixteen_clients_share_four_permits_although_a_server_hangs() {
     /// The number of permits that each client acquires, one after the other.
@@ -126,11 +127,12 @@ fn most_since(before: &[Duration], after: &[Duration]) -> Duration {
     after.iter().zip(before).map(|(after, before)| *after - *before).max().unwrap()
 }
 
-/// A newcomer queries all slots and enters a queue. From then on it costs no more than its polls.
+/// A newcomer queries all slots, attempts, and enters a queue. The test measures the time that the busiest server
+/// spends on this.
 ///
-/// The unit of cost is a lock with its unlock on the same servers, because servers may be fast or slow.
+/// The unit of this time is a lock with its unlock on the same servers, because servers may be fast or slow.
 #[tokio::test]
-async fn a_newcomer_at_a_full_semaphore_of_a_thousand_costs_a_server_less_than_forty_locks() {
+async fn a_newcomer_at_a_large_full_semaphore_costs_a_server_at_most_forty_locks() {
     /// The number of measurements of each cost.
     const TIMES: usize = 25;
     /// The number of locks in one measurement.
@@ -159,7 +161,7 @@ async fn a_newcomer_at_a_full_semaphore_of_a_thousand_costs_a_server_less_than_f
             tried.push(most_since(&before, &between));
             queued.push(most_since(&between, &spent(&cluster).await));
         }
-        // The minimum, because other load only makes a server slower.
+        // The minimum of each cost, because other load on the machine can only increase a cost.
         let [lock, tried, queued] = [locks, tried, queued].map(|each| each.into_iter().min().unwrap());
         let costs = format!("a lock {lock:?}, a try {tried:?}, a newcomer that enters a queue {queued:?}");
         eprintln!("{count} servers, the busiest: {costs}");

@@ -1,4 +1,5 @@
-//! Queries and changes of servers that bypass the library, for the tests on real servers.
+//! Helpers of the tests on real servers: clients and settings, queries and changes of servers that bypass the library,
+//! and waits for states of servers.
 
 use std::time::Duration;
 
@@ -6,54 +7,58 @@ use redis::cmd;
 use redquorum::{LockOptions, Quorum, QuorumBuilder};
 use redquorum_tests::{Cluster, Server, eventually};
 
-/// The deadline for what should happen at once: longer than any step takes on a machine under load, and
-/// shorter than the default ttl. If a key disappears within this time, then by an unlock, and not by its ttl.
+/// The deadline of an effect that has to happen at once. The deadline is longer than any step takes on a machine under
+/// load, and shorter than the default ttl. Therefore a key that disappears within this time was unlocked, and did not
+/// expire.
 pub(super) const SOON: Duration = Duration::from_secs(10);
 
-/// Longer than any test.
+/// A poll interval that is longer than any test.
 const NEVER: Duration = Duration::from_secs(300);
 
 /// The earliest attempt of a waiter without a notice, after its call: half of the first poll interval.
 pub(super) const FIRST_POLL: Duration = Duration::from_millis(250);
 
-/// Options with fallback polls that become rare: each interval is about twice the interval before.
+/// Options with fallback polls that become rare: each poll interval is about twice the poll interval before, without
+/// a limit that a test reaches.
 pub(super) const RARE_POLLS: LockOptions = LockOptions::new().poll_interval(NEVER);
 
-/// Connects a client with the default settings to all servers.
+/// Connects a client with the settings of [`builder`] to all servers.
 pub(super) async fn client(cluster: &Cluster) -> Quorum {
     builder(cluster).connect().await.unwrap()
 }
 
-/// Returns settings for all servers of a cluster.
+/// Returns the default settings for all servers of a cluster, but with the admission of new nodes. Therefore a test
+/// needs no `admin::init`.
 pub(super) fn builder(cluster: &Cluster) -> QuorumBuilder {
     Quorum::builder().admit_new_nodes().nodes(cluster.urls())
 }
 
-/// Repeats a wait until the returned time, from the waiter's call to its lock, is too short for a poll. The
-/// waiter was then woken by a notice or by the end of a ttl. On a machine under load, few waits are that
-/// short.
+/// Repeats `wait`, which returns the time from a waiter's call to its lock, until this time is shorter than
+/// [`FIRST_POLL`]. The waiter then attempted because of a notice or the end of a ttl, and not by a poll. On a machine
+/// under load, most waits may take longer, so one short wait is enough.
 pub(super) async fn repeat_until_woken(what: &str, wait: impl AsyncFn() -> Duration) {
     const LONG: Duration = Duration::from_secs(60);
     eventually(LONG, what, async || wait().await < FIRST_POLL).await;
 }
 
-/// Returns the lease ids of a resource on one server, with the holds of each.
-pub(super) async fn owners(server: &Server, resource: &str) -> Vec<(String, u32)> {
+/// Returns the leases of a resource on one server: the lease id and the number of holds of each.
+pub(super) async fn leases(server: &Server, resource: &str) -> Vec<(String, u32)> {
     server.query(cmd("HGETALL").arg(resource)).await
 }
 
-/// Returns the holds of a resource's only lease on each of these servers, 0 for a server without the key.
+/// Returns the number of holds of a resource on each of these servers, or 0 for a server without the key. Asserts that
+/// each server has at most one lease.
 pub(super) async fn holds(servers: &[Server], resource: &str) -> Vec<u32> {
     let mut holds = Vec::new();
     for server in servers {
-        let owners = owners(server, resource).await;
-        assert!(owners.len() <= 1, "{resource} has several owners: {owners:?}");
-        holds.push(owners.first().map_or(0, |(_, holds)| *holds));
+        let leases = leases(server, resource).await;
+        assert!(leases.len() <= 1, "{resource} has several leases: {leases:?}");
+        holds.push(leases.first().map_or(0, |(_, holds)| *holds));
     }
     holds
 }
 
-/// Waits until the resource has `count` holds of one lease on each of these servers; 0 stands for a free
+/// Waits until the resource has `count` holds of one lease on each of these servers. A `count` of 0 stands for a free
 /// resource.
 pub(super) async fn wait_for_holds(servers: &[Server], resource: &str, count: u32) {
     let what = format!("{resource} has {count} holds on {} servers", servers.len());
@@ -61,12 +66,13 @@ pub(super) async fn wait_for_holds(servers: &[Server], resource: &str, count: u3
     eventually(SOON, &what, has_count).await;
 }
 
-/// Replaces the lock of a resource on one server by that of another lease id, in one atomic step.
-pub(super) async fn put_owner(server: &Server, resource: &str, owner: &str, ttl: Duration) {
+/// Replaces the key of a resource on one server by the key of a lease with this lease id and one hold, in one atomic
+/// step.
+pub(super) async fn put_lease(server: &Server, resource: &str, lease_id: &str, ttl: Duration) {
     const PUT: &str = "redis.call('DEL', KEYS[1])
         redis.call('HSET', KEYS[1], ARGV[1], 1)
         return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
-    server.command(&["EVAL", PUT, "1", resource, owner, &ttl.as_millis().to_string()]).await;
+    server.command(&["EVAL", PUT, "1", resource, lease_id, &ttl.as_millis().to_string()]).await;
 }
 
 /// Returns the remaining ttl of a key; zero if the key does not exist.
@@ -87,14 +93,14 @@ pub(super) async fn subscribers(server: &Server, resource: &str) -> u64 {
     count
 }
 
-/// Whether no connection of a server is subscribed to release notices. The channel for force-unlocks does not
-/// count, because a client keeps that subscription until it ends.
+/// Whether no connection of a server is subscribed to a channel other than the channel for force-unlocks. A client
+/// keeps the subscription to that channel until the client ends.
 pub(super) async fn has_no_release_subscriber(server: &Server) -> bool {
     let channels: Vec<String> = server.query(cmd("PUBSUB").arg("CHANNELS")).await;
     channels.iter().all(|channel| channel.starts_with("redisson_lock__channel:redquorum:force_unlocked:{"))
 }
 
-/// Waits until a resource has `count` subscribed connections on a server.
+/// Waits until `count` connections of a server are subscribed to the release notices of a resource.
 pub(super) async fn wait_for_subscribers(server: &Server, resource: &str, count: u64) {
     let what = format!("{resource} has {count} subscribers");
     eventually(SOON, &what, async || subscribers(server, resource).await == count).await;
@@ -115,8 +121,9 @@ pub(super) async fn wait_for_queue_entries(cluster: &Cluster, resource: impl AsR
     .await;
 }
 
-/// Returns the number of requests of clients that a server has executed.
-pub(super) async fn calls(server: &Server) -> u64 {
+/// Returns the number of `EVALSHA` commands that a server has executed. A request of a client is one `EVALSHA`, once
+/// the server has the script.
+pub(super) async fn evalsha_calls(server: &Server) -> u64 {
     let info = server.info("commandstats").await;
     let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
     line.and_then(|line| line.split(',').next()).map_or(0, |calls| calls.parse().unwrap())

@@ -1,6 +1,6 @@
 //! Transfers between accounts under groups of two locks, on five real servers of which two fail.
 //!
-//! Promises: no update is lost, tokens of each account grow, and no client starves.
+//! Promises: no update is lost, tokens of each account grow, and no client waits for longer than `MAX_WAIT`.
 
 use std::{
     sync::{
@@ -47,7 +47,8 @@ impl Bank {
         bank
     }
 
-    /// Reads, yields and writes. A concurrent transfer of the same account would be lost.
+    /// Reads both balances, yields, and writes both balances. Without the lock, a concurrent transfer of one of the
+    /// accounts would be lost.
     async fn transfer(&self, from: usize, to: usize, amount: i64) {
         let before = [from, to].map(|account| self.balances[account].load(Ordering::Relaxed));
         tokio::task::yield_now().await;
@@ -55,12 +56,14 @@ impl Bank {
         self.balances[to].store(before[1] + amount, Ordering::Relaxed);
     }
 
-    fn check_token(&self, account: usize, token: u64) {
+    /// Records the token of a transfer from or to an account. Asserts that the token is larger than the last token.
+    fn record_token(&self, account: usize, token: u64) {
         let last = self.tokens[account].swap(token, Ordering::Relaxed);
         assert!(token > last, "account {account}: token {token} after {last}");
     }
 
-    fn count(&self) {
+    /// Counts a transfer, and notifies the test when half of all transfers are done.
+    fn count_transfer(&self) {
         if self.done.fetch_add(1, Ordering::Relaxed) + 1 == CLIENTS * TRANSFERS / 2 {
             self.is_half_done.notify_one();
         }
@@ -72,7 +75,7 @@ impl Bank {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn transfers_under_groups_keep_the_sum_and_starve_no_client() {
+async fn transfers_under_groups_keep_the_sum_and_no_client_waits_too_long() {
     let cluster = Cluster::start(5).await;
     let bank = Arc::new(Bank::new());
     let start = Instant::now();
@@ -113,11 +116,11 @@ async fn transfers(quorum: Quorum, bank: Arc<Bank>, client: usize) -> Duration {
         let group = quorum.multi_lock([name(from), name(to)]).lock().await.unwrap();
         longest = longest.max(start.elapsed());
         for account in [from, to] {
-            bank.check_token(account, group.fencing_token().as_u64());
+            bank.record_token(account, group.fencing_token().as_u64());
         }
         bank.transfer(from, to, amount).await;
         assert!(group.is_valid());
-        bank.count();
+        bank.count_transfer();
         group.unlock().await.unwrap();
     }
     longest

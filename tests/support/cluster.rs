@@ -1,4 +1,4 @@
-//! A set of independent servers for one test.
+//! A set of independent servers for one test or benchmark.
 
 use std::ops::Range;
 use std::path::Path;
@@ -22,22 +22,22 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts `count` servers without persistence, of the kind that [`Kind::choose`] picks.
+    /// Starts `count` servers without persistence, of the kind that [`Kind::choose`] returns.
     pub async fn start(count: usize) -> Self {
         Self::start_with(count, ServerOptions::default()).await
     }
 
-    /// Starts `count` servers with these options, of the kind that [`Kind::choose`] picks.
+    /// Starts `count` servers with these options, of the kind that [`Kind::choose`] returns.
     pub async fn start_with(count: usize, options: ServerOptions) -> Self {
         Self::start_as(Kind::choose(), count, options).await
     }
 
-    /// Starts `count` servers as processes, whatever the environment asks for.
+    /// Starts `count` servers without persistence as processes. The environment variable is not read.
     pub async fn processes(count: usize) -> Self {
         Self::start_as(Kind::Processes, count, ServerOptions::default()).await
     }
 
-    /// Starts `count` servers as containers, whatever the environment asks for.
+    /// Starts `count` servers without persistence as containers. The environment variable is not read.
     pub async fn containers(count: usize) -> Self {
         Self::start_as(Kind::Containers, count, ServerOptions::default()).await
     }
@@ -52,13 +52,13 @@ impl Cluster {
         Self { servers, kind, reaper }
     }
 
-    /// Returns the directory of servers that run as processes. Each server has a subdirectory named after its
-    /// port.
+    /// Returns the directory of the cluster. Each server that runs as a process has a subdirectory there, named
+    /// after the port of the server.
     pub fn directory(&self) -> &Path {
         self.reaper.directory()
     }
 
-    /// Returns how the servers run.
+    /// Returns the kind of the servers.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -68,7 +68,7 @@ impl Cluster {
         self.reaper.name()
     }
 
-    /// Returns one server.
+    /// Returns the server with this number, counted from 0.
     ///
     /// # Panics
     ///
@@ -82,7 +82,11 @@ impl Cluster {
         &self.servers
     }
 
-    /// Returns some of the servers, such as a minority to kill.
+    /// Returns the servers with these numbers, such as a minority that the test kills.
+    ///
+    /// # Panics
+    ///
+    /// If the cluster has no server with one of these numbers.
     pub fn some(&self, numbers: Range<usize>) -> &[Server] {
         &self.servers[numbers]
     }

@@ -1,4 +1,5 @@
-//! The `docker` command, for operations that testcontainers lacks: `import`, `kill -9`, and `rm` by label.
+//! The `docker` command, for operations that testcontainers does not have, such as `import`, `kill` and `rm` by
+//! label.
 
 #![cfg_attr(
     not(redquorum_containers),

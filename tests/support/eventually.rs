@@ -5,9 +5,10 @@ use std::time::Duration;
 /// The pause between two evaluations of a condition.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Evaluates `condition` until it holds. Panics with `what` if it does not hold within `deadline`.
+/// Evaluates `condition` until the condition holds. If the condition does not hold within `deadline`, panics with
+/// `what`.
 ///
-/// An evaluation may wait. If it hangs until the deadline, the condition counts as not met.
+/// An evaluation may wait. If an evaluation has not returned at the deadline, the condition counts as not met.
 #[track_caller]
 pub fn eventually<F, C>(deadline: Duration, what: &str, mut condition: C) -> impl Future<Output = ()>
 where

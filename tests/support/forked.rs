@@ -10,20 +10,20 @@ use std::{
 use fork::{Fork, fork};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// Far longer than the work of a copy takes on a busy machine.
+/// The longest time for the work of a copy. The work takes far less time, even on a machine under load.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A forked copy of the test process, which runs some work and ends.
 #[derive(Debug)]
-#[must_use = "a copy that fails is noticed by a wait only"]
+#[must_use = "only `wait` and `is_done` detect that the copy failed"]
 pub struct ForkedProcess {
     pid: Pid,
     start: Instant,
 }
 
 impl ForkedProcess {
-    /// Forks. The copy has the calling thread alone, runs the work on it, and ends. If the work panics, the copy writes the
-    /// message to standard error.
+    /// Forks the process. The copy has only a copy of the calling thread, which runs the work and then ends the copy.
+    /// If the work panics, the copy writes the message to standard error.
     pub fn start(work: impl FnOnce()) -> Self {
         match fork().expect("the process can be forked") {
             Fork::Parent(pid) => {
@@ -34,7 +34,8 @@ impl ForkedProcess {
                 if let Err(panic) = &outcome {
                     let text = panic.downcast_ref::<String>().map(String::as_str);
                     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-                    // Macros that print would write to the output that the test collects, and which ends with the copy.
+                    // `eprintln` would write to the output that the test harness collects in memory. The copy would
+                    // lose this output at its end.
                     writeln!(std::io::stderr(), "in the forked process: {}", text.unwrap_or("a panic")).ok();
                 }
                 exit(i32::from(outcome.is_err()))

@@ -1,25 +1,25 @@
-//! Real Redis servers for integration tests, with their faults.
+//! Real Redis servers for the tests of all crates and for the benchmarks, with the faults that tests cause.
 //!
 //! ```text
 //! Cluster --owns--> Server (0..n) --runs as--> ServerProcess    redis-server, SIGSTOP, SIGKILL
 //!    |                  |                      ServerContainer  the same binary in a container
 //!    |                  +--holds--> Port       its address, also while the server is down
-//!    +--owns--> Reaper                         removes data and containers, also after SIGKILL
+//!    +--owns--> Reaper                         removes data and containers, also if the test process is killed
 //!
 //! Sentinel --runs as--> ServerProcess          watches a master and its replicas
 //! Proxy                                        holds back, discards or delays the bytes of one direction
 //! ```
 //!
 //! A test starts its servers by [`Cluster::start`]. The environment variable `REDQUORUM_TEST_SERVERS` chooses between
-//! `processes` and `containers` (see [`Kind::choose`]). Containers need a build with
-//! `RUSTFLAGS="--cfg redquorum_containers"`, such as the build of `tests/run.sh --all`. Other builds do not compile
-//! testcontainers.
+//! `processes` and `containers` (see [`Kind::choose`]). [`Cluster::start_as`] lets the test choose. Containers need a
+//! build with `RUSTFLAGS="--cfg redquorum_containers"`, such as the build of `tests/run.sh --all`. Other builds do not
+//! compile testcontainers.
 #![allow(clippy::disallowed_methods, reason = "real servers need real time and free ports")]
 #![allow(
     clippy::exhaustive_enums,
     clippy::missing_panics_doc,
     clippy::must_use_candidate,
-    reason = "only the tests of this repository use this crate, and a panic fails the test"
+    reason = "only tests and benchmarks of this repository use this crate, and a panic fails them"
 )]
 
 mod cluster;

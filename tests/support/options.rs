@@ -1,6 +1,6 @@
 //! The configuration of servers.
 
-/// The configuration of one server, which is passed on its command line.
+/// The configuration of one server. The server gets the configuration on its command line.
 ///
 /// By default a server stores nothing on disk, so it restarts empty after a crash, like a Redis without
 /// persistence.
@@ -30,8 +30,8 @@ impl ServerOptions {
         self.config("requirepass", password)
     }
 
-    /// Declares that data survives a crash, for options with config lines of their own for that (such as
-    /// `save 1 1`).
+    /// Declares that data survives a crash. A caller uses this if its own config lines (such as `save 1 1`) make
+    /// the server persistent.
     pub fn keeping_data(mut self) -> Self {
         self.is_persistent = true;
         self
@@ -57,8 +57,8 @@ impl ServerOptions {
     }
 }
 
-/// One config line as Redis wants it on the command line: every word an argument, an empty value or the
-/// word `""` an empty argument.
+/// Returns the arguments for one config line: the name, and each word of the value. An empty value and the word `""`
+/// become an empty argument.
 fn argument(name: &str, value: &str) -> Vec<String> {
     let words = if value.is_empty() { vec![value] } else { value.split_whitespace().collect() };
     let words = words.into_iter().map(|word| if word == "\"\"" { "" } else { word });

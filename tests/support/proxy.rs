@@ -23,7 +23,7 @@ pub enum Direction {
     Replies,
 }
 
-/// The treatment of bytes in one direction.
+/// The faults of one direction.
 #[derive(Debug, Clone, Copy)]
 struct Flow {
     gate: Gate,
@@ -97,8 +97,8 @@ impl Proxy {
         self.flow(direction).send_modify(|flow| flow.gate = Gate::Held);
     }
 
-    /// Discards bytes, including those held back. Connections stay open, as in a network that loses each
-    /// packet.
+    /// Discards bytes, including the bytes that were held back. Connections stay open, as in a network that loses
+    /// each packet.
     pub fn cut(&self, direction: Direction) {
         self.flow(direction).send_modify(|flow| flow.gate = Gate::Cut);
     }
@@ -128,7 +128,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // The connections end when the last owner of the set is dropped; the other owner is this task.
+        // The connections end with the last reference to their set. The other reference belongs to this task.
         self.listening.abort();
     }
 }

@@ -1,4 +1,4 @@
-//! The removal of a cluster after its test, however the test ends.
+//! The removal of a cluster's files and containers after its test, even if the test process is killed.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ fi
 rm -rf "$2"
 "#;
 
-/// A process beside the test that removes the data and the containers of one cluster when the test drops the
-/// value.
+/// A separate process that removes the data and the containers of one cluster when the test drops this value or
+/// the test process ends.
 ///
 /// The process reads from a pipe whose other end only the test process has. The pipe also closes if the test
 /// is killed with SIGKILL. The process has a process group of its own, so neither Ctrl-C nor a test runner

@@ -7,7 +7,7 @@ use super::reaper::Reaper;
 use super::server::Server;
 use super::server_process::{PATIENCE, ServerProcess, port::Port};
 
-/// A Sentinel that decides alone, within seconds.
+/// A Sentinel that promotes a replica without the vote of a second Sentinel, some seconds after the master stops.
 #[derive(Debug)]
 pub struct Sentinel {
     _process: ServerProcess,
@@ -31,10 +31,10 @@ impl Sentinel {
         std::fs::write(&file, text).expect("the file of the Sentinel can be written");
         let arguments = vec![file.display().to_string(), "--sentinel".to_owned()];
         let sentinel = Self { _process: ServerProcess::start(directory, arguments), port, _reaper: reaper };
-        eventually(PATIENCE, "the Sentinel knows of a replica", async || {
-            let known =
+        eventually(PATIENCE, "the Sentinel has found a replica", async || {
+            let found =
                 sentinel.try_query::<redis::Value>(redis::cmd("SENTINEL").arg("REPLICAS").arg(name)).await;
-            matches!(known, Ok(redis::Value::Array(replicas)) if !replicas.is_empty())
+            matches!(found, Ok(redis::Value::Array(replicas)) if !replicas.is_empty())
         })
         .await;
         sentinel
@@ -54,7 +54,7 @@ impl Sentinel {
 
     /// Makes the Sentinel promote a replica although the master is healthy.
     pub async fn fail_over(&self, name: &str) {
-        eventually(PATIENCE, "the Sentinel knows of a replica to promote", async || {
+        eventually(PATIENCE, "the Sentinel has found a replica to promote", async || {
             self.try_query::<()>(redis::cmd("SENTINEL").arg("FAILOVER").arg(name)).await.is_ok()
         })
         .await;

@@ -96,7 +96,7 @@ impl Server {
         }
     }
 
-    /// Continues a frozen server, which then answers the requests that have arrived meanwhile.
+    /// Continues a frozen server. The server then answers the requests that arrived while the server was frozen.
     pub async fn thaw(&self) {
         match &*self.host.lock().await {
             Host::Process(process) => process.thaw(),

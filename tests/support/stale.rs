@@ -1,4 +1,4 @@
-//! Removal of containers whose test process has ended without removing them.
+//! The removal of containers that remain after their test process has ended.
 
 #![cfg_attr(
     not(redquorum_containers),
@@ -45,8 +45,8 @@ impl std::fmt::Display for Identity {
     }
 }
 
-/// Removes containers of ended test processes. Their [`Reaper`](super::reaper::Reaper) did not run, because
-/// the machine or the engine went down.
+/// Removes containers of ended test processes. A container remains if its [`Reaper`](super::reaper::Reaper) did
+/// not finish, for example because the machine or the engine was stopped.
 pub(super) fn sweep() {
     let format = format!("{{{{.ID}}}} {{{{.Label {PROCESS_LABEL:?}}}}}");
     let filter = format!("label={PROCESS_LABEL}");

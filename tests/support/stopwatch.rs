@@ -17,10 +17,10 @@ const NEGLIGIBLE: Duration = Duration::from_millis(1);
 
 /// A stopwatch for upper bounds of times in tests on real servers.
 ///
-/// On a machine with more work than processors, each process waits, the servers as well as the test. These
-/// delays say nothing about the library, so [`undelayed`](Self::undelayed) subtracts them. A thread measures
-/// the delays: it sleeps for a short fixed time in a loop, and adds up how much later it wakes. On an idle
-/// machine both times are equal.
+/// On a machine with more work than processors, the servers and the test wait for a processor. The library does not
+/// cause these delays, so [`undelayed`](Self::undelayed) subtracts them. A thread measures the delays: in a loop,
+/// the thread sleeps for a short fixed time, and adds the time by which the thread woke too late. On an idle machine,
+/// [`elapsed`](Self::elapsed) and [`undelayed`](Self::undelayed) are about equal.
 #[derive(Clone, Copy, Debug)]
 pub struct Stopwatch {
     begin: Instant,

@@ -1,6 +1,6 @@
-//! Settings and arguments that cannot work.
+//! Invalid settings and arguments.
 //!
-//! Promise: the error names the value and the accepted values, before any request is sent.
+//! Promise: before any request is sent, an error names the invalid value and, where possible, the accepted values.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use redquorum::{
 
 const URLS: [&str; 3] = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
 
-/// Returns the error of invalid settings of a quorum. No server runs at the addresses, so an error after a
-/// dial would exceed the timeout.
+/// Returns the error of invalid settings of a quorum. No server runs at the addresses. If the client dialled, the call
+/// would exceed the timeout.
 async fn refused(builder: QuorumBuilder) -> ConfigError {
     let outcome = tokio::time::timeout(Duration::from_secs(1), builder.connect()).await;
     match outcome.expect("the client dialled in place of refusing the settings") {
@@ -21,7 +21,7 @@ async fn refused(builder: QuorumBuilder) -> ConfigError {
     }
 }
 
-/// Returns the error of an invalid lock, and asserts that each call returns it.
+/// Returns the error of an invalid lock, and asserts that each call of the lock returns this error.
 async fn refused_lock(lock: RedLock) -> ConfigError {
     let outcomes = [
         lock.try_lock().await.map(drop),
@@ -83,7 +83,7 @@ async fn no_nodes_and_too_many_are_refused() {
     assert_eq!(many.to_string(), "nodes is 65: expected at most 64");
 }
 
-/// An address has one vote, whatever its spelling.
+/// An address has one vote. The spelling, the database and the user do not matter.
 #[tokio::test]
 async fn an_address_given_twice_is_refused() {
     let ways = [

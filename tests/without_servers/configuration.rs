@@ -1,4 +1,4 @@
-//! The nodes and the fingerprint that a builder describes, before a connection.
+//! The nodes and the fingerprint of a builder, without a connection.
 
 use std::time::Duration;
 

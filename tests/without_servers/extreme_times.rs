@@ -1,6 +1,6 @@
-//! Each setting and argument of type `Duration` with extreme values, on in-memory nodes in virtual time.
+//! Settings and arguments of type `Duration` with extreme values. Most tests use in-memory nodes in virtual time.
 //!
-//! Promise: an extreme value works or is refused with an error that names it, and never causes a panic.
+//! Promise: an extreme value works, or an error names the refused value. No value causes a panic.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -24,15 +24,15 @@ fn assert_names(error: &ConfigError, given: Duration) {
     assert!(error.to_string().contains(&format!("{given:?}")), "{given:?}: {error}");
 }
 
-/// Asserts that a settings error, if any, names the given value. Other errors are accepted: with a node timeout of a
-/// nanosecond there may be no quorum.
+/// If the outcome is an error of settings, asserts that the error names the given value. Other errors are accepted,
+/// because there may be no quorum, for example with a node timeout of a nanosecond.
 fn assert_ok_or_named<T: Debug>(outcome: Result<T, Error>, given: Duration) {
     if let Err(Error::Config(error)) = outcome {
         assert_names(&error, given);
     }
 }
 
-/// Limits a wait to two days of virtual time, because some accepted values wait for ever.
+/// Limits a wait to two days of virtual time, because with some accepted values a call waits forever.
 async fn within_two_days<T>(work: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(2 * DAY, work).await.ok()
 }
@@ -143,7 +143,7 @@ async fn no_extreme_connect_timeout_panics() {
     }
 }
 
-/// The blocking API passes durations on to the async API, and has no clock of its own.
+/// The blocking API uses the async API, with the same durations.
 #[test]
 fn no_extreme_time_of_the_blocking_api_panics() {
     let quorum = redquorum::blocking::Quorum::in_memory(3).unwrap();

@@ -1,4 +1,4 @@
-//! Clients in a forked copy of their process, and clients whose runtime has ended.
+//! Clients in a forked copy of their process, clients whose runtime has ended, and runtimes without IO or timers.
 
 use std::{
     fmt::Debug,
@@ -13,78 +13,81 @@ use redquorum::{
 use redquorum_tests::ForkedProcess;
 use tokio::runtime::{Builder, Runtime};
 
+/// The longest wait of calls. Each call has to return much earlier.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// The result of a call that must not wait.
+/// Returns the result of a call that must not wait.
 #[track_caller]
 fn at_once<T>(call: impl Future<Output = T>) -> T {
     call.now_or_never().expect("the call does not wait")
 }
 
+/// Asserts that a call returns `Closed` at once.
 #[track_caller]
-fn is_closed<T: Debug>(reason: ClosedReason, call: impl Future<Output = Result<T, Error>>) {
+fn assert_closed<T: Debug>(reason: ClosedReason, call: impl Future<Output = Result<T, Error>>) {
     assert_eq!(at_once(call).unwrap_err(), Error::Closed(reason));
 }
 
+/// Asserts that a call returns the loss of its lease at once.
 #[track_caller]
-fn is_lost<T: Debug>(reason: ClosedReason, call: impl Future<Output = Result<T, Error>>) {
+fn assert_lost<T: Debug>(reason: ClosedReason, call: impl Future<Output = Result<T, Error>>) {
     let Error::LeaseLost(lost) = at_once(call).unwrap_err() else { panic!("not the loss of a lease") };
     assert_eq!(lost.reason, LossReason::Closed(reason));
 }
 
-/// Makes every call that needs no lease.
-fn no_call_works(quorum: &Quorum, reason: ClosedReason) {
+/// Asserts that each call that needs no lease returns `Closed` at once.
+fn assert_no_call_works(quorum: &Quorum, reason: ClosedReason) {
     let lock = quorum.red_lock("free");
-    is_closed(reason, lock.lock());
-    is_closed(reason, lock.try_lock());
-    is_closed(reason, lock.try_lock_for(WAIT));
-    is_closed(reason, lock.run(async |_| panic!("the lock is held")));
-    is_closed(reason, lock.clone().owned_by(&Owner::new()).lock());
+    assert_closed(reason, lock.lock());
+    assert_closed(reason, lock.try_lock());
+    assert_closed(reason, lock.try_lock_for(WAIT));
+    assert_closed(reason, lock.run(async |_| panic!("the lock is held")));
+    assert_closed(reason, lock.clone().owned_by(&Owner::new()).lock());
     let rw_lock = quorum.rw_lock("free");
-    is_closed(reason, rw_lock.read());
-    is_closed(reason, rw_lock.try_read_for(WAIT));
-    is_closed(reason, rw_lock.write());
-    is_closed(reason, quorum.multi_lock(["a", "b"]).lock());
-    is_closed(reason, MultiLock::across([quorum.multi_lock(["a"])]).lock());
-    is_closed(reason, MultiLock::across([quorum.multi_lock(["a"])]).try_lock_for(WAIT));
-    is_closed(reason, quorum.any_of(["a", "b"]).lock());
-    is_closed(reason, quorum.any_of(["a", "b"]).try_lock());
+    assert_closed(reason, rw_lock.read());
+    assert_closed(reason, rw_lock.try_read_for(WAIT));
+    assert_closed(reason, rw_lock.write());
+    assert_closed(reason, quorum.multi_lock(["a", "b"]).lock());
+    assert_closed(reason, MultiLock::across([quorum.multi_lock(["a"])]).lock());
+    assert_closed(reason, MultiLock::across([quorum.multi_lock(["a"])]).try_lock_for(WAIT));
+    assert_closed(reason, quorum.any_of(["a", "b"]).lock());
+    assert_closed(reason, quorum.any_of(["a", "b"]).try_lock());
     let semaphore = quorum.semaphore("s", 3);
-    is_closed(reason, semaphore.acquire());
-    is_closed(reason, semaphore.try_acquire());
-    is_closed(reason, semaphore.try_acquire_for(WAIT));
-    is_closed(reason, semaphore.acquire_many(2));
-    is_closed(reason, semaphore.try_acquire_many(2));
-    is_closed(reason, semaphore.try_acquire_many_for(2, WAIT));
-    is_closed(reason, semaphore.available_permits());
+    assert_closed(reason, semaphore.acquire());
+    assert_closed(reason, semaphore.try_acquire());
+    assert_closed(reason, semaphore.try_acquire_for(WAIT));
+    assert_closed(reason, semaphore.acquire_many(2));
+    assert_closed(reason, semaphore.try_acquire_many(2));
+    assert_closed(reason, semaphore.try_acquire_many_for(2, WAIT));
+    assert_closed(reason, semaphore.available_permits());
     let latch = quorum.latch("l", 2);
-    is_closed(reason, latch.arrive());
-    is_closed(reason, latch.wait());
-    is_closed(reason, latch.wait_for(WAIT));
-    is_closed(reason, latch.arrivals());
+    assert_closed(reason, latch.arrive());
+    assert_closed(reason, latch.wait());
+    assert_closed(reason, latch.wait_for(WAIT));
+    assert_closed(reason, latch.arrivals());
     let election = quorum.election("e");
-    is_closed(reason, election.campaign("v"));
-    is_closed(reason, election.try_campaign("v"));
-    is_closed(reason, election.try_campaign_for("v", WAIT));
-    is_closed(reason, election.leader());
+    assert_closed(reason, election.campaign("v"));
+    assert_closed(reason, election.try_campaign("v"));
+    assert_closed(reason, election.try_campaign_for("v", WAIT));
+    assert_closed(reason, election.leader());
     assert_eq!(election.observe().unwrap_err(), Error::Closed(reason));
-    is_closed(reason, quorum.inspect("held"));
-    is_closed(reason, admin::list(quorum, |_| true));
-    is_closed(reason, admin::force_unlock(quorum, "held"));
+    assert_closed(reason, quorum.inspect("held"));
+    assert_closed(reason, admin::list(quorum, |_| true));
+    assert_closed(reason, admin::force_unlock(quorum, "held"));
     assert_eq!(at_once(quorum.health()).voting(), 0);
     at_once(quorum.shutdown());
-    is_closed(reason, lock.lock());
+    assert_closed(reason, lock.lock());
 }
 
-/// Makes every call of a lease.
-fn no_lease_is_valid(lease: &redquorum::Lease, reason: ClosedReason) {
+/// Asserts that the lease is not valid, and that each call of the lease returns at once.
+fn assert_not_valid(lease: &redquorum::Lease, reason: ClosedReason) {
     assert!(!lease.is_valid() && lease.remaining().is_zero());
-    is_lost(reason, async { lease.ensure() });
+    assert_lost(reason, async { lease.ensure() });
     assert_eq!(at_once(lease.lost()).reason, LossReason::Closed(reason));
     at_once(lease.expiring_within(Duration::ZERO));
-    is_lost(reason, lease.renew());
-    is_lost(reason, lease.verify());
-    is_lost(reason, lease.while_valid(async { panic!("the work begins") }));
+    assert_lost(reason, lease.renew());
+    assert_lost(reason, lease.verify());
+    assert_lost(reason, lease.while_valid(async { panic!("the work begins") }));
     assert!(!format!("{lease:?} {} {}", lease.holds(), lease.node_replies()).is_empty());
 }
 
@@ -105,21 +108,21 @@ async fn no_call_works_and_no_lease_is_valid_in_a_forked_process() {
     let lease = guard.lease();
     let child = ForkedProcess::start(|| {
         let leases: [&redquorum::Lease; 6] = [&guard, &group, &lease, &reader, &permit, &leadership];
-        leases.into_iter().for_each(|lease| no_lease_is_valid(lease, REASON));
+        leases.into_iter().for_each(|lease| assert_not_valid(lease, REASON));
         assert!(!across.is_valid());
         assert_eq!(at_once(across.lost()).reason, LossReason::Closed(REASON));
-        is_lost(REASON, across.renew());
-        is_lost(REASON, leadership.proclaim("w"));
+        assert_lost(REASON, across.renew());
+        assert_lost(REASON, leadership.proclaim("w"));
         assert!(at_once(leaders.next()).is_none());
-        no_call_works(&quorum, REASON);
-        is_lost(REASON, guard.unlock());
-        is_lost(REASON, second.downgrade());
-        is_lost(REASON, reader.unlock());
-        is_lost(REASON, permit.release());
-        is_lost(REASON, leadership.resign());
-        is_lost(REASON, across.unlock());
+        assert_no_call_works(&quorum, REASON);
+        assert_lost(REASON, guard.unlock());
+        assert_lost(REASON, second.downgrade());
+        assert_lost(REASON, reader.unlock());
+        assert_lost(REASON, permit.release());
+        assert_lost(REASON, leadership.resign());
+        assert_lost(REASON, across.unlock());
         drop((group, lease, leaders, quorum));
-        // A client of the child's own works.
+        // A client that the child connects works.
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         let locked = std::thread::spawn(move || {
             runtime.block_on(async { Quorum::in_memory(3).unwrap().red_lock("r").lock().await.map(drop) })
@@ -130,7 +133,7 @@ async fn no_call_works_and_no_lease_is_valid_in_a_forked_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_that_were_pending_at_a_fork_end_at_once_in_the_child_and_go_on_in_the_parent() {
+async fn calls_that_were_pending_at_a_fork_end_only_in_the_child() {
     let cluster = MemoryCluster::new(3);
     let quorum = Quorum::builder().connect_in_memory(&cluster).unwrap();
     let other = Quorum::builder().connect_in_memory(&cluster).unwrap();
@@ -150,7 +153,7 @@ async fn calls_that_were_pending_at_a_fork_end_at_once_in_the_child_and_go_on_in
     let mut work = Box::pin(own.while_valid(std::future::pending::<()>()));
     let mut leaders = election.observe().unwrap();
     assert_eq!(leaders.next().await.unwrap().value_str(), "v");
-    // Attempts of the calls are under way, or the calls wait in queues.
+    // After these polls, the calls make attempts, or wait in queues.
     for _ in 0..3 {
         assert!((&mut locking).now_or_never().is_none() && (&mut acquiring).now_or_never().is_none());
         assert!((&mut campaign).now_or_never().is_none() && (&mut waiting).now_or_never().is_none());
@@ -159,17 +162,17 @@ async fn calls_that_were_pending_at_a_fork_end_at_once_in_the_child_and_go_on_in
         tokio::task::yield_now().await;
     }
     let child = ForkedProcess::start(|| {
-        is_closed(ClosedReason::Forked, &mut locking);
-        is_closed(ClosedReason::Forked, &mut acquiring);
-        is_closed(ClosedReason::Forked, &mut campaign);
-        is_closed(ClosedReason::Forked, &mut waiting);
+        assert_closed(ClosedReason::Forked, &mut locking);
+        assert_closed(ClosedReason::Forked, &mut acquiring);
+        assert_closed(ClosedReason::Forked, &mut campaign);
+        assert_closed(ClosedReason::Forked, &mut waiting);
         assert_eq!(at_once(&mut lost).reason, LossReason::Closed(ClosedReason::Forked));
         at_once(&mut expiring);
-        is_lost(ClosedReason::Forked, &mut work);
+        assert_lost(ClosedReason::Forked, &mut work);
         assert!(at_once(leaders.next()).is_none());
     });
     child.wait();
-    // The same calls, never polled again in the child, are dropped there.
+    // A second child drops the same calls without a poll.
     let child = ForkedProcess::start(|| {
         let pending = (locking, acquiring, campaign, waiting);
         drop((pending, lost, expiring, work, leaders));
@@ -200,12 +203,12 @@ fn no_call_works_and_no_lease_is_valid_after_the_end_of_the_runtime() {
     drop(runtime);
     let second = single_threaded();
     let _entered = second.enter();
-    no_lease_is_valid(&guard, REASON);
-    no_call_works(&quorum, REASON);
+    assert_not_valid(&guard, REASON);
+    assert_no_call_works(&quorum, REASON);
     let report = at_once(quorum.shutdown());
     assert!(!report.is_complete(), "{report}");
     assert!(report.unconfirmed().all(|(_, resources)| resources.len() == 1), "{report}");
-    is_lost(REASON, guard.unlock());
+    assert_lost(REASON, guard.unlock());
 }
 
 #[test]

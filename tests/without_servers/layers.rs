@@ -59,7 +59,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("values", &["serde", "thiserror", "uuid"]),
 ];
 
-/// The parts that are written like a program of a user. They may use each public name.
+/// The parts that use the library as a program of a user does. These parts may use each public name.
 const USERS: [&str; 2] = ["blocking", "sim"];
 
 /// The public modules that `lib.rs` assembles.
@@ -178,7 +178,7 @@ fn dependencies() -> Vec<String> {
 }
 
 /// Returns the text without the trees of `use` statements, such as `{redis::Route}` in `use
-/// crate::node::{redis::Route}`. Only the path before a tree begins with a crate.
+/// crate::node::{redis::Route}`. A name in such a tree is no crate.
 fn without_trees(code: &str) -> String {
     let (mut rest, mut kept) = (code, String::new());
     while let Some(at) = rest.find("::{") {
@@ -194,7 +194,7 @@ fn without_trees(code: &str) -> String {
     kept + rest
 }
 
-/// Whether a source text names a path of this crate, outside of comments and tests.
+/// Whether a source text contains a path that begins with this external crate, outside of comments and tests.
 fn uses_crate(source: &str, name: &str) -> bool {
     let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());

@@ -1,6 +1,5 @@
-//! Read/write locks on in-memory nodes in virtual time: the behaviour that the tests of Redisson's
-//! `RReadWriteLock` and of Curator's `InterProcessReadWriteLock` require. `docs/BEHAVIOURS.md` lists these
-//! tests.
+//! Read/write locks on in-memory nodes in virtual time. The tests require the same behaviour as the tests of Redisson's
+//! `RReadWriteLock` and of Curator's `InterProcessReadWriteLock`. `docs/BEHAVIOURS.md` lists these tests.
 
 use std::{ops::Deref, time::Duration};
 
@@ -18,7 +17,7 @@ use tokio::{
 /// The default ttl.
 const TTL: Duration = Duration::from_secs(30);
 
-/// Much longer than a lock takes on in-memory nodes, and much shorter than any ttl.
+/// The deadline of an effect that has to happen at once. It is much shorter than any ttl.
 const SOON: Duration = Duration::from_millis(50);
 
 /// A ttl of ten seconds, without renewal.

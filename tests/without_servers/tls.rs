@@ -1,5 +1,4 @@
-//! Certificates in settings: unusable certificates and keys are refused before a dial, and errors never show
-//! a key.
+//! Certificates in settings. Unusable certificates and keys are refused before a dial, and errors show no key.
 
 use rcgen::{CertificateParams, KeyPair};
 use redquorum::{Error, Quorum, QuorumBuilder, error::ConfigError};

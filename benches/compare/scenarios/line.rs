@@ -1,4 +1,4 @@
-//! The cost of a hand-off for several numbers of waiting clients.
+//! The number of commands for each grant, for several numbers of waiting clients.
 
 use std::time::{Duration, Instant};
 

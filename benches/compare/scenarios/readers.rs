@@ -38,12 +38,19 @@ const LONGEST_REST: Duration = Duration::from_millis(300);
 /// The number of tasks of one client that read the same resource.
 const TASKS: usize = 1_000;
 
+/// The access of a client to the resource.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
 pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     let lasts = effort.pick(Duration::from_millis(700), Duration::from_secs(5));
     let mut section = Section::new("readers", "read locks, 5 nodes", ["median_us", "grants_per_s"]);
     let (read, write) = read_and_write_times(effort.pick(11, 41), effort.pick(80, 300)).await?;
-    let shared = grants_per_second(lasts, true).await?;
-    let exclusive = grants_per_second(lasts, false).await?;
+    let shared = grants_per_second(lasts, Access::Read).await?;
+    let exclusive = grants_per_second(lasts, Access::Write).await?;
     section.add_row("read", [read.median(), shared]);
     section.add_row("write", [write.median(), exclusive]);
     section.add_verdict(Verdict::of_ratio(
@@ -79,21 +86,21 @@ async fn read_and_write_times(rounds: usize, pairs: usize) -> Result<(Sample, Sa
     let servers = Servers::start(NODES).await;
     let quorum = servers.ours().await?;
     let lock = quorum.rw_lock("r");
-    measure(&lock, true, pairs).await?;
+    measure(&lock, Access::Read, pairs).await?;
     let (mut read, mut write) = (Sample::default(), Sample::default());
     for _ in 0..rounds {
-        read.push(measure(&lock, true, pairs).await?);
-        write.push(measure(&lock, false, pairs).await?);
+        read.push(measure(&lock, Access::Read, pairs).await?);
+        write.push(measure(&lock, Access::Write, pairs).await?);
     }
     Ok((read, write))
 }
 
 /// Returns the median microseconds of `pairs` reads or writes, each with its unlock.
-async fn measure(lock: &RwLock, is_read: bool, pairs: usize) -> Result<f64, Problem> {
+async fn measure(lock: &RwLock, access: Access, pairs: usize) -> Result<f64, Problem> {
     let mut sample = Sample::default();
     for _ in 0..pairs {
         let begin = Instant::now();
-        if is_read {
+        if access == Access::Read {
             lock.read().await?.unlock().await?;
         } else {
             lock.write().await?.unlock().await?;
@@ -104,14 +111,14 @@ async fn measure(lock: &RwLock, is_read: bool, pairs: usize) -> Result<f64, Prob
 }
 
 /// Returns the grants per second of clients that hold one resource for `HOLD` and lock again at once.
-async fn grants_per_second(lasts: Duration, is_read: bool) -> Result<f64, Problem> {
+async fn grants_per_second(lasts: Duration, access: Access) -> Result<f64, Problem> {
     let servers = Servers::start(NODES).await;
     let mut quorums: Vec<Quorum> = Vec::new();
     for _ in 0..CONCURRENT_CLIENTS {
         quorums.push(servers.ours().await?);
     }
     let end = Instant::now() + lasts;
-    let running = quorums.iter().map(|quorum| tokio::spawn(count_grants(end, quorum.rw_lock("r"), is_read)));
+    let running = quorums.iter().map(|quorum| tokio::spawn(count_grants(end, quorum.rw_lock("r"), access)));
     let mut grants = 0;
     for granted in try_join_all(running).await? {
         grants += granted?;
@@ -120,10 +127,10 @@ async fn grants_per_second(lasts: Duration, is_read: bool) -> Result<f64, Proble
 }
 
 /// Reads or writes until the end, each time for `HOLD`, and returns the number of grants.
-async fn count_grants(end: Instant, lock: RwLock, is_read: bool) -> Result<u64, Problem> {
+async fn count_grants(end: Instant, lock: RwLock, access: Access) -> Result<u64, Problem> {
     let mut grants = 0;
     while Instant::now() < end {
-        if is_read {
+        if access == Access::Read {
             let _guard = lock.read().await?;
             sleep(HOLD).await;
         } else {
@@ -135,8 +142,7 @@ async fn count_grants(end: Instant, lock: RwLock, is_read: bool) -> Result<u64, 
     Ok(grants)
 }
 
-/// Returns the microseconds that a writer waits while readers read all the time, and the microseconds
-/// of the longest read.
+/// Returns the microseconds of each wait of a writer while many clients read, and the microseconds of the longest read.
 async fn writer_waits(lasts: Duration) -> Result<(Sample, f64), Problem> {
     let servers = Servers::start(NODES).await;
     let mut quorums: Vec<Quorum> = Vec::new();
@@ -187,7 +193,7 @@ async fn commands_per_read(lasts: Duration) -> Result<f64, Problem> {
     let before = servers.calls(&COMMANDS).await?;
     let end = Instant::now() + lasts;
     let reading: Vec<_> =
-        (0..TASKS).map(|_| tokio::spawn(count_grants(end, quorum.rw_lock("r"), true))).collect();
+        (0..TASKS).map(|_| tokio::spawn(count_grants(end, quorum.rw_lock("r"), Access::Read))).collect();
     let mut reads = 0;
     for granted in try_join_all(reading).await? {
         reads += granted?;

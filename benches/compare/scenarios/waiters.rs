@@ -46,9 +46,9 @@ pub(super) async fn run(effort: Effort) -> Result<Section, Problem> {
     Ok(section)
 }
 
-/// Returns the rate of our clients' commands, and the milliseconds from each unlock to the next grant
-/// once the first resource is free, if all waiters share one
-/// resource. Each waiter waits for the resource of number `resource_of(waiter)`.
+/// Returns the rate of our clients' commands, and the milliseconds of each hand-off after the unlock of the first
+/// resource. The hand-offs are meaningful only if all waiters wait for one resource. Each waiter waits for the resource
+/// with the number `resource_of(waiter)`.
 async fn ours(effort: Effort, resource_of: impl Fn(usize) -> usize) -> Result<(f64, Sample), Problem> {
     let servers = Servers::start(NODES).await;
     // The leases have the longest ttl and no renewal, so that the holder sends nothing.

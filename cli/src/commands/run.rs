@@ -150,7 +150,7 @@ impl Run {
         if let (Some(permits), [_, _, ..]) = (self.permits, &*self.names) {
             let names = self.names.len();
             return Err(Failure::usage(format!(
-                "-n {permits} with {names} names: a semaphore cannot be part of a group; give one name"
+                "-n {permits} takes one name, the name of a semaphore, but {names} names are given"
             )));
         }
         // The connection must not take longer than a short --wait.
@@ -261,9 +261,8 @@ impl Run {
                 format!("other clients hold at least one of {shown}: {remedy}")
             }
             None => format!("another client holds {shown}: {remedy}"),
-            Some(permits) => {
-                format!("{shown} has {}, and all are in use: {remedy}", counted(permits as usize, "permit"))
-            }
+            Some(1) => format!("the permit of {shown} is in use: {remedy}"),
+            Some(permits) => format!("all {permits} permits of {shown} are in use: {remedy}"),
         }
     }
 

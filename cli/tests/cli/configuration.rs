@@ -71,7 +71,8 @@ async fn an_error_in_a_file_names_its_place() {
     }
 }
 
-/// The file is an argument, so an exported variable of another quorum has no effect.
+/// If a settings file is given as an argument, its settings override exported variables. Settings that the file does
+/// not have come from the variables.
 #[tokio::test]
 async fn a_file_of_an_argument_overrides_the_environment_with_a_notice() {
     let cluster = Cluster::start(2).await;
@@ -103,7 +104,7 @@ async fn a_file_of_an_argument_overrides_the_environment_with_a_notice() {
     let done = output(init(&file)).await;
     assert_eq!((exit_code(&done), stderr(&done)), (0, String::new()));
     assert!(stdout(&done).contains(&format!("127.0.0.1:{}", exported.port())), "{}", stdout(&done));
-    // Equal values are no conflict, and an explicit node overrides both.
+    // Without a notice: equal values in file and variable, and a `--node` argument that overrides both.
     std::fs::write(&file, &nodes).unwrap();
     for (node_argument, variable) in [(None, named.url()), (Some(named.url()), exported.url())] {
         let mut command = redquorum(["--config", &file, "inspect", "job"]);
@@ -115,7 +116,7 @@ async fn a_file_of_an_argument_overrides_the_environment_with_a_notice() {
     }
 }
 
-/// The options of certificates and of the label have variables, too.
+/// The variables of the options `--ca` and `--label` are overridden, too.
 #[tokio::test]
 async fn a_file_of_an_argument_overrides_variables_of_options() {
     let scratch = Scratch::new();

@@ -28,7 +28,8 @@ async fn initialised_cluster(options: ServerOptions) -> Cluster {
     cluster
 }
 
-/// Returns the level and the text of a check, of the node with this port, or of all nodes.
+/// Returns the level and the text of a finding of this check, for the node with this port or, without a port, for all
+/// nodes.
 #[track_caller]
 fn found(doctor: &Output, check: &str, port: Option<u16>) -> (String, String) {
     let findings = json(doctor);
@@ -50,7 +51,7 @@ fn summary(doctor: &Output) -> Value {
     json(doctor).pop().unwrap()
 }
 
-/// Waits until no key of the doctor is left. The doctor deletes its keys; without the permission to
+/// Waits until no key of the doctor is left. The doctor deletes its keys. Without the permission to
 /// delete, the keys expire.
 async fn wait_for_clean_nodes(cluster: &Cluster) {
     for server in cluster.servers() {
@@ -269,7 +270,7 @@ async fn doctor_with_permissions(cluster: &Cluster, rules: &[&str], names: &[&st
     output(command).await
 }
 
-/// A user with every command lacks keys, so the remedy names keys and no command.
+/// The user has all commands, but not all keys. Therefore the remedy names keys and no command.
 #[tokio::test]
 async fn the_remedy_for_missing_keys_names_keys() {
     let cluster = initialised_cluster(ServerOptions::default()).await;
@@ -335,7 +336,7 @@ async fn a_check_of_the_keys_of_a_lock_changes_no_lock() {
     assert_eq!(exit_code(&refused), 64, "{}", stderr(&refused));
 }
 
-/// The error of a renamed command is about no permission.
+/// A renamed command is not a missing permission, so the remedy names the command and no permission.
 #[tokio::test]
 async fn the_remedy_for_a_renamed_command_names_the_command() {
     for (renamed, check) in
@@ -387,7 +388,7 @@ async fn the_remedy_for_a_cluster_node_is_a_standalone_master() {
     assert_finding(&doctor, "metadata", Some(cluster.server(0).port()), "warn", "standalone");
 }
 
-/// Servers with these settings lose votes in a restart. Only a restart guard makes that harmless.
+/// Servers with these settings can lose votes in a restart. With a restart guard, this breaks no promise.
 #[tokio::test]
 async fn settings_that_can_lose_votes_are_found_without_a_restart_guard() {
     let cluster = Cluster::start_with(3, ServerOptions::persistent()).await;

@@ -63,7 +63,8 @@ async fn the_command_of_a_leader_receives_the_term() {
     assert!(words[2].parse::<u64>().is_ok(), "{shown}");
 }
 
-/// The outer redquorum has a slot or leads. The inner redquorum has neither.
+/// The outer redquorum has a slot or leads. The inner redquorum has no slot and does not lead, so its command must not
+/// get the variables of the outer redquorum.
 #[tokio::test]
 async fn a_nested_redquorum_ignores_the_variables_of_the_outer_lock() {
     let cluster = Cluster::start(3).await;
@@ -88,8 +89,8 @@ async fn a_nested_redquorum_ignores_the_variables_of_the_outer_lock() {
     );
 }
 
-/// The options of one call must not apply to nested calls. The quorum and the form of the output
-/// are the same for all calls.
+/// The options of one call must not apply to nested calls. The options of the quorum and of the output apply to all
+/// nested calls.
 #[tokio::test]
 async fn a_command_inherits_the_quorum_and_output_options_only() {
     let cluster = Cluster::start(1).await;

@@ -1,10 +1,11 @@
-//! The mutual exclusion of runs with the same name, and the permits of semaphores.
+//! The mutual exclusion of `redquorum run` under one name, shared runs, and the permits of semaphores.
 
 use futures::future::join_all;
-use redquorum_tests::Cluster;
+use redquorum::unstable_redis::redis::cmd;
+use redquorum_tests::{Cluster, eventually};
 
 use super::{
-    redquorum::{command_on, exit_code, output, run, stderr, stdout},
+    redquorum::{TIME_LIMIT, command_on, exit_code, output, run, stderr, stdout, wait_for_output},
     scratch::Scratch,
 };
 
@@ -14,7 +15,7 @@ async fn concurrent_runs_do_not_overlap_and_tokens_grow() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let notes = scratch.file("notes");
-    // The sleep lets runs that are not excluded overlap.
+    // Without exclusion, the sleep would let the runs overlap.
     let script = format!(
         "echo b $REDQUORUM_FENCING_TOKEN >> {notes}; sleep 0.02; echo e $REDQUORUM_FENCING_TOKEN >> {notes}"
     );
@@ -26,72 +27,100 @@ async fn concurrent_runs_do_not_overlap_and_tokens_grow() {
     let mut last = 0;
     for pair in lines.chunks(2) {
         let token: u64 = pair[0].strip_prefix("b ").expect("a run begins").parse().unwrap();
-        assert_eq!(pair[1], format!("e {token}"), "the run ends before the next run begins: {lines:?}");
+        assert_eq!(pair[1], format!("e {token}"), "another run began before the end of this run: {lines:?}");
         assert!(token > last, "{lines:?}");
         last = token;
     }
 }
 
-/// Each shared run waits until both have started, so they end only if they overlap. The exclusive
-/// run fails if a shared run is active.
+/// Each shared run notes its beginning, and ends when the file `end` exists. The exclusive run waits in the queue
+/// before this file is written, and fails if a shared run has not ended.
 #[tokio::test]
 async fn shared_runs_overlap_and_an_exclusive_run_does_not() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
-    let [met, inside] = ["met", "inside"].map(|name| scratch.file(name));
-    let together = format!(
-        "echo 1 >> {met}; echo 1 >> {inside}; while [ $(wc -l < {met}) -lt 2 ]; do sleep 0.01; done; echo 0 >> {inside}"
-    );
-    let alone = format!("[ $(grep -c 1 {inside}) = $(grep -c 0 {inside}) ]");
-    let shared = |number: u32| output(run(&cluster, &["job", "--shared"], &format!("{together} # {number}")));
-    let (first, second) = futures::future::join(shared(1), shared(2)).await;
-    let last = output(run(&cluster, &["job"], &alone)).await;
+    let [begun, ended, end] = ["begun", "ended", "end"].map(|name| scratch.file(name));
+    let together =
+        format!("echo >> {begun}; while [ ! -e {end} ]; do sleep 0.01; done; sleep 0.1; echo >> {ended}");
+    let alone = format!("[ $(wc -l < {ended}) = 2 ]");
+    let shared = || output(run(&cluster, &["job", "--shared"], &together));
+    let exclusive = async {
+        scratch.lines("begun", 2).await;
+        let refused = output(run(&cluster, &["job", "--wait", "0"], "true")).await;
+        assert_eq!(exit_code(&refused), 75, "{}", stderr(&refused));
+        let waiting = run(&cluster, &["job"], &alone).spawn().unwrap();
+        wait_for_queue_entry(&cluster, "job").await;
+        std::fs::write(&end, "").unwrap();
+        wait_for_output(waiting).await
+    };
+    let (first, second, last) = futures::join!(shared(), shared(), exclusive);
     for run in [first, second, last] {
         assert_eq!(exit_code(&run), 0, "{}", stderr(&run));
     }
 }
 
-/// Each run counts the active runs in a file, under a file lock.
+/// Waits until the wait queue of a resource has an entry.
+async fn wait_for_queue_entry(cluster: &Cluster, resource: &str) {
+    let queue = format!("redquorum:queue:{{{resource}}}");
+    eventually(TIME_LIMIT, "a run waits in the queue", async || {
+        for server in cluster.servers() {
+            if server.query::<u64>(cmd("ZCARD").arg(&queue)).await > 0 {
+                return true;
+            }
+        }
+        false
+    })
+    .await;
+}
+
+/// At its beginning and its end, each run changes the number of active runs in a file, under a file lock. The run also
+/// appends the new number to the file `seen`.
 #[tokio::test]
 async fn concurrent_runs_never_exceed_the_permits() {
     const PERMITS: usize = 4;
+    const CALLERS: usize = 16;
+    const RUNS_PER_CALLER: usize = 13;
+    const RUNS: usize = CALLERS * RUNS_PER_CALLER;
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
-    let [active, counts_seen, slots] = ["at_work", "seen", "slots"].map(|name| scratch.file(name));
+    let [active, counts_seen, slots] = ["active", "seen", "slots"].map(|name| scratch.file(name));
     std::fs::write(&active, "0\n").unwrap();
-    let change = |by: &str| {
+    let change_active = |by: &str| {
         format!(
             "flock {active} sh -c 'n=$(($(cat {active}) {by})); echo $n > {active}; echo $n >> {counts_seen}'"
         )
     };
-    let script = format!("{}; echo $REDQUORUM_SLOT >> {slots}; sleep 0.01; {}", change("+ 1"), change("- 1"));
-    let process = async || {
-        for _ in 0..13 {
-            let run = output(run(&cluster, &["-n", "4", "job"], &script)).await;
+    let script = format!(
+        "{}; echo $REDQUORUM_SLOT >> {slots}; sleep 0.01; {}",
+        change_active("+ 1"),
+        change_active("- 1")
+    );
+    let run_repeatedly = async || {
+        for _ in 0..RUNS_PER_CALLER {
+            let run = output(run(&cluster, &["-n", &PERMITS.to_string(), "job"], &script)).await;
             assert_eq!(exit_code(&run), 0, "{}", stderr(&run));
         }
     };
-    join_all((0..16).map(|_| process())).await;
+    join_all((0..CALLERS).map(|_| run_repeatedly())).await;
     let counts: Vec<usize> =
-        scratch.lines("seen", 2 * 16 * 13).await.iter().map(|line| line.parse().unwrap()).collect();
+        scratch.lines("seen", 2 * RUNS).await.iter().map(|line| line.parse().unwrap()).collect();
     assert!(counts.iter().all(|count| *count <= PERMITS), "{counts:?}");
     assert!(counts.contains(&2), "no two runs overlapped: {counts:?}");
-    let slots: std::collections::BTreeSet<String> =
-        scratch.lines("slots", 16 * 13).await.into_iter().collect();
+    let slots: std::collections::BTreeSet<String> = scratch.lines("slots", RUNS).await.into_iter().collect();
     assert_eq!(slots, ["0", "1", "2", "3"].map(str::to_owned).into());
 }
 
 #[tokio::test]
-async fn a_run_without_waiting_reports_that_all_permits_are_in_use() {
+async fn a_run_is_refused_while_another_run_has_the_only_permit() {
     let cluster = Cluster::start(3).await;
     let scratch = Scratch::new();
     let [begun, end] = ["begun", "end"].map(|name| scratch.file(name));
-    let held = output(run(
+    let holder = output(run(
         &cluster,
         &["-n", "1", "job"],
         &format!("echo 1 >> {begun}; while [ ! -e {end} ]; do sleep 0.01; done"),
     ));
-    let other = async {
+    let checks = async {
         scratch.lines("begun", 1).await;
         let refused = output(run(&cluster, &["-n", "1", "--wait", "0", "job"], "true")).await;
         let late = output(run(&cluster, &["-n", "1", "--wait", "300ms", "job"], "true")).await;
@@ -101,12 +130,12 @@ async fn a_run_without_waiting_reports_that_all_permits_are_in_use() {
         std::fs::write(&end, "").unwrap();
         (refused, shown, unlocked)
     };
-    let (_, (refused, shown, unlocked)) = futures::future::join(held, other).await;
+    let (_, (refused, shown, unlocked)) = futures::future::join(holder, checks).await;
     assert_eq!(exit_code(&refused), 75);
     assert!(
         stderr(&refused).starts_with(
-            "redquorum: job has 1 permit, and all are in use: --wait 0 makes one attempt, and a longer --wait \
-             waits; slot 0 of job is held by "
+            "redquorum: the permit of job is in use: --wait 0 makes one attempt, and a longer --wait waits; \
+             slot 0 of job is held by "
         ),
         "{}",
         stderr(&refused)
@@ -116,7 +145,7 @@ async fn a_run_without_waiting_reports_that_all_permits_are_in_use() {
 }
 
 #[tokio::test]
-async fn permits_of_several_names_or_out_of_range_are_refused() {
+async fn an_invalid_number_of_permits_or_a_second_name_is_refused() {
     let cluster = Cluster::start(1).await;
     for permits in ["0", "2000"] {
         let refused = output(run(&cluster, &["-n", permits, "a"], "true")).await;
@@ -127,7 +156,7 @@ async fn permits_of_several_names_or_out_of_range_are_refused() {
     let refused = output(run(&cluster, &["-n", "4", "a", "b"], "true")).await;
     assert_eq!(exit_code(&refused), 64);
     assert!(
-        stderr(&refused).contains("-n 4 with 2 names: a semaphore cannot be part of a group; give one name"),
+        stderr(&refused).contains("-n 4 takes one name, the name of a semaphore, but 2 names are given"),
         "{}",
         stderr(&refused)
     );

@@ -1,5 +1,5 @@
-//! The exit statuses. The modules `loss`, `election` and `signals` have the statuses after a loss,
-//! of leaders and after signals.
+//! The exit statuses and errors of commands. The statuses after a loss, of leaders and after signals are tested in
+//! `loss`, `election` and `signals`.
 
 use redquorum_tests::{Cluster, eventually};
 
@@ -152,7 +152,7 @@ async fn the_holders_of_several_names_and_of_permits_are_named() {
         (
             &["gpu", "-n", "1"],
             "0",
-            "gpu has 1 permit, and all are in use: --wait 0 makes one attempt, and a longer --wait waits; slot 0 \
+            "the permit of gpu is in use: --wait 0 makes one attempt, and a longer --wait waits; slot 0 \
              of gpu is held by web-2/",
             "web-2/",
         ),

@@ -102,7 +102,7 @@ async fn manual_pages_are_printed_or_written_to_a_directory() {
     assert_eq!(exit_code(&nowhere), 74, "{}", stderr(&nowhere));
 }
 
-/// Users of `consul lock` and `flock` try the options of these tools.
+/// The error of an option of `consul lock` or `flock` names the option of `redquorum`.
 #[tokio::test]
 async fn an_option_of_another_tool_gets_advice() {
     for (arguments, advice) in [

@@ -120,7 +120,8 @@ async fn new_nodes_can_be_initialised_after_any_command() {
     assert_eq!(exit_code(&run), 0, "{}", stderr(&run));
 }
 
-/// A first try with other nodes or settings is refused, because new nodes are in quarantine.
+/// A first command with other nodes or settings begins a quarantine of the new nodes, and finds no quorum. `init` with
+/// the right configuration still makes the quorum. Afterwards the first configuration is refused.
 #[tokio::test]
 async fn a_refused_first_contact_does_not_prevent_init() {
     const RUN: [&str; 6] = ["run", "job", "--quorum-timeout", "0s", "--", "true"];
@@ -198,7 +199,8 @@ async fn a_command_that_starts_before_its_nodes_waits() {
     }
 }
 
-/// A client has registered with the empty nodes. For `init`, these nodes may have been flushed while a lease was held.
+/// A client has registered with the empty nodes, so they are in quarantine. `init` cannot distinguish these nodes from
+/// nodes that were flushed while a lease was held.
 #[tokio::test]
 async fn init_asks_on_a_terminal_before_it_admits_nodes_in_quarantine() {
     let cluster = Cluster::start(3).await;

@@ -1,4 +1,4 @@
-//! `redquorum list` and `redquorum top`.
+//! `redquorum list`, and the content of the screen of `redquorum top`.
 
 use redquorum::{Quorum, admin, unstable_redis::redis::cmd};
 use redquorum_tests::{Cluster, Server};
@@ -21,9 +21,9 @@ async fn client(cluster: &Cluster, label: &str) -> Quorum {
     builder().label(label).connect().await.unwrap()
 }
 
-/// Gives a server the key of a lock with this owner.
-async fn hold(server: &Server, name: &str, owner: &str) {
-    server.command(&["HSET", name, owner, "1"]).await;
+/// Makes the key of a lock with this lease id on a server.
+async fn put_lease(server: &Server, name: &str, lease_id: &str) {
+    server.command(&["HSET", name, lease_id, "1"]).await;
     server.command(&["PEXPIRE", name, "60000"]).await;
 }
 
@@ -43,8 +43,8 @@ async fn a_list_has_holders_readers_waiters_permits_and_differing_nodes() {
     let waiter = tokio::spawn(async move { waiting.lock().await });
     let other = "other/0-0-0-0-a:1";
     cluster.server(2).command(&["DEL", "a:held"]).await;
-    hold(cluster.server(2), "a:held", other).await;
-    hold(cluster.server(1), "d:left", other).await;
+    put_lease(cluster.server(2), "a:held", other).await;
+    put_lease(cluster.server(1), "d:left", other).await;
     let list = async || json(&output(command_on(&cluster, ["--json", "list"])).await).remove(0);
     let is_queued = async || list().await["locks"][0]["waiters"] == 1;
     redquorum_tests::eventually(TIME_LIMIT, "the waiter is queued", is_queued).await;

@@ -1,4 +1,4 @@
-//! Commands whose lease ends or is about to end.
+//! The end of `redquorum run` and of its command if the lease is lost or is not renewed.
 
 use std::{
     cell::Cell,

@@ -1,4 +1,4 @@
-//! Names of arbitrary bytes, in JSON, as arguments, and in suggested commands.
+//! Names of resources and values of leaders with arbitrary bytes, in JSON, as arguments, and in suggested commands.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 

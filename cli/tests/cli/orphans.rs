@@ -1,4 +1,4 @@
-//! The command as the first process of a container, which must reap orphaned processes.
+//! The command as the first process of a container, which has to reap orphaned processes and to end at signals.
 
 use std::process::Stdio;
 
@@ -36,8 +36,8 @@ async fn the_first_process_of_a_container_reaps_orphans() {
     for arguments in [&["run", "job"][..], &["elect", "job", "--value", "v"]] {
         let scratch = Scratch::new();
         let file = scratch.file("orphan");
-        // The parent of the orphan ends at once, and the orphan ends soon after. After its reaping,
-        // `/proc` has no entry of the orphan.
+        // The parent of the orphan ends at once, and the orphan ends soon after. When the orphan has been
+        // reaped, `/proc` has no entry for the orphan.
         let script = format!(
             "sh -c 'sleep 0.05 & echo $! > {file}'; orphan=$(cat {file}); tries=0\n\
              while [ -e /proc/$orphan ]; do\n\
@@ -104,7 +104,7 @@ async fn a_signal_ends_the_first_process_of_a_container_while_it_connects() {
         let mut errors = BufReader::new(container.stderr.take().unwrap()).lines();
         let connects = async {
             while let Some(line) = errors.next_line().await.unwrap() {
-                // The report is written after a second of attempts.
+                // The command writes this report after a second of attempts to connect.
                 if line.starts_with("redquorum: no quorum: 1 of 3 nodes answers") {
                     return;
                 }
@@ -123,7 +123,7 @@ async fn first_process(container: &Child) -> u32 {
     let children = format!("/proc/{unshare}/task/{unshare}/children");
     let first = || -> Option<u32> {
         let first = std::fs::read_to_string(&children).ok()?.split_whitespace().next()?.parse().ok()?;
-        // The process runs this program only after its exec.
+        // Before its exec, the process still runs `unshare`.
         let program = std::fs::read_to_string(format!("/proc/{first}/comm")).ok()?;
         (program.trim() == "redquorum").then_some(first)
     };

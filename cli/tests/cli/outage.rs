@@ -1,4 +1,4 @@
-//! The reports of a command that waits for a quorum.
+//! The reports of a command that waits for a quorum, and a run with a silent node.
 
 use std::time::Duration;
 
@@ -24,7 +24,8 @@ async fn next(lines: &mut Lines<BufReader<ChildStderr>>) -> String {
     line.unwrap().expect("the output has not ended")
 }
 
-/// Returns the next line that is no warning of the library about the same shortage.
+/// Returns the next line that is no warning of the library. With `-v`, the library also warns about the missing
+/// quorum.
 async fn next_notice(lines: &mut Lines<BufReader<ChildStderr>>) -> String {
     loop {
         let line = next(lines).await;
@@ -55,7 +56,7 @@ async fn a_wait_reports_quarantines_once_and_again_after_a_change() {
     assert!(second.contains(&format!("; 127.0.0.1:{dead}: ")), "{second}");
     assert!(!second.contains(&format!("; 127.0.0.1:{dead}: in quarantine")), "{second}");
     assert!(second.contains(&format!("127.0.0.1:{quarantined}: in quarantine for ")), "{second}");
-    // Now fewer nodes than a quorum answer, and the answering node is still in quarantine.
+    // Now only one node answers, and this node is still in quarantine.
     cluster.server(1).kill().await;
     let third = message().await;
     assert!(third.starts_with("no quorum: 0 of 3 nodes vote, 2 needed; "), "{third}");
@@ -84,7 +85,6 @@ async fn a_wait_reports_the_loss_and_return_of_the_quorum() {
         server.freeze().await;
     }
     let frozen = cluster.server(0).port();
-    // `-v` also shows the warning of the library, before or after the notice of the command.
     let lost = next_notice(&mut lines_of_waiter).await;
     assert!(
         lost.starts_with(&format!(
@@ -97,7 +97,7 @@ async fn a_wait_reports_the_loss_and_return_of_the_quorum() {
     }
     let mut back = next_notice(&mut lines_of_waiter).await;
     if back.starts_with("redquorum: no quorum: ") {
-        // An inspection may find one node before the other node answers again.
+        // The command may report a change when the first node answers, before the second node answers.
         back = next_notice(&mut lines_of_waiter).await;
     }
     assert_eq!(back, "redquorum: there is a quorum again: enough nodes vote");
@@ -112,7 +112,7 @@ async fn a_silent_node_does_not_delay_a_run() {
     cluster.server(4).freeze().await;
     let watch = Stopwatch::start();
     let run = output(command_admitting_new_nodes(&cluster, ["run", "job", "--", "true"])).await;
-    // A wait for the node at the end would be reported, too.
+    // If the command waited for the silent node at its end, the command would report this.
     assert_eq!((exit_code(&run), stderr(&run)), (0, String::new()), "{watch:?}");
     assert!(watch.undelayed() < Duration::from_secs(2), "{watch:?}");
 }

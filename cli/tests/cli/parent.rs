@@ -1,4 +1,4 @@
-//! The processes of the command after the end of redquorum.
+//! The processes of a command after the end of its `redquorum run`.
 
 use redquorum_tests::{Cluster, eventually};
 use rustix::process::Signal;

@@ -1,4 +1,4 @@
-//! The command on nodes that refuse notices.
+//! `redquorum` on nodes that refuse notices.
 
 use redquorum_tests::{Cluster, ServerOptions};
 use tokio::process::Command;
@@ -8,7 +8,7 @@ use super::{
     scratch::Scratch,
 };
 
-/// Starts nodes with this setting, and returns the command for a user with these rules.
+/// Starts servers with these options, and returns a function that makes a command for a user with these rules.
 async fn nodes(options: ServerOptions, rules: &str) -> (Cluster, impl Fn(&[&str]) -> Command) {
     let cluster = Cluster::start_with(3, options).await;
     for server in cluster.servers() {
@@ -79,7 +79,7 @@ async fn nodes_that_refuse_notices_confirm_unlocks() {
     }
 }
 
-/// Each connection logs a reason once, even if many notices are refused.
+/// The client logs a reason once for each connection, even if many notices are refused.
 #[tokio::test]
 async fn a_refused_notice_is_logged_once_for_each_node() {
     let (_cluster, command) = nodes(ServerOptions::default(), "~* resetchannels +@all").await;

@@ -22,8 +22,8 @@ const ROWS: u16 = 24;
 /// A terminal, and all output that programs have written to it.
 pub(super) struct Pty {
     keyboard: File,
-    /// The side of the terminal that programs use. The terminal does not hang up while this side is
-    /// open.
+    /// The side of the terminal that programs use. While this side is open, reads of the other side do
+    /// not fail.
     programs: File,
     columns: u16,
     written: Arc<Mutex<Vec<u8>>>,
@@ -50,6 +50,7 @@ impl Pty {
         command.stdin(end()).stdout(end()).stderr(end()).env("TERM", "xterm").spawn().unwrap()
     }
 
+    /// Returns the present settings of the terminal.
     pub(super) fn settings(&self) -> Termios {
         tcgetattr(&self.programs).unwrap()
     }
@@ -64,10 +65,12 @@ impl Pty {
         tcflow(&self.programs, FlowArg::TCOON).unwrap();
     }
 
+    /// Sends keys to the terminal.
     pub(super) fn press(&self, keys: &str) {
         (&self.keyboard).write_all(keys.as_bytes()).unwrap();
     }
 
+    /// Returns all bytes that programs have written to the terminal.
     pub(super) fn written(&self) -> Vec<u8> {
         self.written.lock().unwrap().clone()
     }

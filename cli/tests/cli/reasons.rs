@@ -1,4 +1,4 @@
-//! The reasons of nodes, in the reports about leases and commands.
+//! The replies of nodes as reasons, in reports about leases and commands.
 
 use redquorum_tests::{Cluster, Server};
 use rustix::process::Signal;
@@ -37,10 +37,11 @@ async fn set_password(server: &Server, password: &str) {
     server.command(&user).await;
 }
 
-/// The holder's user gets another password, and the user's connections are closed.
+/// The servers change the password of the holder's user, and close the connections of this user.
 #[tokio::test]
 async fn the_reasons_of_the_nodes_are_reported_before_and_at_the_end_of_a_lease() {
-    for (command, of_leader) in [("run", false), ("elect", true)] {
+    for command in ["run", "elect"] {
+        let is_election = command == "elect";
         let cluster = Cluster::start(3).await;
         let scratch = Scratch::new();
         for server in cluster.servers() {
@@ -49,7 +50,7 @@ async fn the_reasons_of_the_nodes_are_reported_before_and_at_the_end_of_a_lease(
         let urls: Vec<_> =
             cluster.urls().iter().map(|url| url.replace("redis://", "redis://locker:first@")).collect();
         let mut job = redquorum(["--admit-new-nodes", command, "job", "--ttl", "3s"]);
-        if of_leader {
+        if is_election {
             job.args(["--value", "v", "--quorum-timeout", "0s"]);
         }
         let script = format!("echo > {}; exec sleep 1000", scratch.file("ready"));
@@ -76,7 +77,7 @@ async fn the_reasons_of_the_nodes_are_reported_before_and_at_the_end_of_a_lease(
             }
             assert_eq!(reported.matches("authentication failed").count(), 3, "{reported}");
         }
-        if of_leader {
+        if is_election {
             assert_eq!(exit_code(&job), 69, "{messages}");
         } else {
             assert_eq!(exit_code(&job), 79, "{messages}");
@@ -144,7 +145,8 @@ async fn elect_reports_how_a_command_that_is_restarted_has_ended() {
     }
 }
 
-/// A node that answered gave no vote, and a node that was not asked is no reason for the missing quorum.
+/// These commands read, so an answer is no vote. The error shows the answer of the living node, and no words about
+/// votes.
 #[tokio::test]
 async fn a_missing_quorum_shows_no_votes_of_nodes_that_answered() {
     let cluster = Cluster::start(3).await;

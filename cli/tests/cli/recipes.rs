@@ -1,4 +1,4 @@
-//! The files of `examples/recipes/files`, with the built command.
+//! Tests of the files of `examples/recipes/files` with the command of this build.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! Signals to redquorum while its command runs or while it waits for the lock.
+//! Signals to `redquorum run` while its command runs, and while it waits for the lock.
 
 use redquorum_tests::{Cluster, eventually};
 use rustix::process::Signal;
@@ -94,7 +94,7 @@ async fn a_stopped_command_keeps_its_lock_until_continued() {
     let child: u32 = scratch.lines("ready", 1).await[0].parse().unwrap();
     send_signal(run.id().unwrap(), Signal::TSTP);
     eventually(TIME_LIMIT, "the command is stopped", async || process_state(child) == Some('T')).await;
-    // The sleep is longer than a lease without renewals.
+    // The sleep is longer than the ttl. If the lease were not renewed, the lease would end.
     tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
     assert_eq!(process_state(child), Some('T'));
     let other = output(super::redquorum::run(&cluster, &["job", "--wait", "0"], "true")).await;

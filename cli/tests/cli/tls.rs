@@ -1,4 +1,4 @@
-//! Nodes with TLS, and the sources of the certificate files.
+//! Nodes with TLS, and the options, variables and settings that name the certificate files.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use redquorum_tests::{Cluster, Kind, Port, ServerOptions};
@@ -136,7 +136,7 @@ async fn a_quorum_can_be_moved_to_nodes_with_another_ca() {
         }
         output(command).await
     };
-    // The second call finds the quorum moved by the first call.
+    // The first call moves the quorum. The second call finds that the move is done.
     for by_variables in [false, true] {
         let moved = reconfigure(by_variables).await;
         assert_eq!(exit_code(&moved), 0, "{by_variables}: {}", stderr(&moved));

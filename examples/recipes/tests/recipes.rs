@@ -1,6 +1,6 @@
 //! Tests of the programs of this crate, as processes, on real Redis servers.
 //!
-//! `REDQUORUM_TEST_SERVERS=containers` or `=processes` chooses how the servers run.
+//! `REDQUORUM_TEST_SERVERS=containers` or `=processes` selects the kind of the servers.
 
 #![allow(clippy::disallowed_methods, reason = "real servers and processes need real time")]
 

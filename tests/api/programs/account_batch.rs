@@ -59,7 +59,7 @@ pub(crate) async fn run([first, second]: [Quorum; 2]) -> anyhow::Result<()> {
     let there: Vec<_> = (0..5).map(|_| Transfer { from: 1, to: 2, cents: 100 }).collect();
     let back: Vec<_> = (0..5).map(|_| Transfer { from: 2, to: 1, cents: 30 }).collect();
 
-    // Both batches read the rates, and so does another client.
+    // Both batches read the rates while another lease also reads them.
     let rates = second.rw_lock("rates").read().await?;
     let (first_postponed, second_postponed) =
         tokio::try_join!(execute_all(&first, &ledger, &there), execute_all(&second, &ledger, &back))?;
@@ -67,7 +67,7 @@ pub(crate) async fn run([first, second]: [Quorum; 2]) -> anyhow::Result<()> {
     assert_eq!([ledger.balance(1), ledger.balance(2)], [-350, 350]);
     rates.unlock().await?;
 
-    // A transfer excludes a writer of the rates and another transfer of either account.
+    // A transfer excludes a writer of the rates, and excludes another transfer of either account.
     let locks = first.multi_lock([1, 3].map(account)).and_read(["rates"]);
     let guard = locks.lock().await?;
     assert_eq!(guard.resources().len(), 3);

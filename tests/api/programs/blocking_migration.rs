@@ -16,13 +16,13 @@ const WRONG_CONFIG: u8 = 78;
 
 const STEPS: u32 = 3;
 
-/// Applies all steps; `false` if another process migrates.
+/// Applies all steps. Returns `false` if another process migrates.
 fn migrate(lock: &blocking::RedLock, mut apply: impl FnMut(u32, FencingToken)) -> Result<bool, Error> {
     let Some(guard) = lock.try_lock_for(WAIT)? else {
         return Ok(false);
     };
     for step in 0..STEPS {
-        guard.ensure()?; // a thread cannot be stopped, so the lease is checked before each step
+        guard.ensure()?; // a loss cannot stop a thread, so each step begins with a check
         apply(step, guard.fencing_token());
     }
     guard.unlock()?;
@@ -49,7 +49,8 @@ pub(crate) fn exit_status(file: Option<&Path>) -> u8 {
     }
 }
 
-/// The entry of the command. Tests call the functions below, because a test has the arguments of its harness.
+/// The entry of the command. Tests call the functions below, because the arguments of a test process are those of the
+/// test harness.
 fn main() -> ExitCode {
     let file = std::env::args_os().nth(1);
     exit_status(file.as_deref().map(Path::new)).into()

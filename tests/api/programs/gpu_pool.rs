@@ -20,7 +20,7 @@ async fn train(gpus: &Semaphore, devices: &Devices) -> Result<Result<usize, Stal
     gpus.run(async |permit| devices.compute(permit).await).await
 }
 
-/// Trains a model on two GPUs at once, if two become free in time.
+/// Trains a model on two GPUs at once. Returns `None` if two GPUs do not become free within `wait`.
 async fn train_on_two(
     gpus: &Semaphore,
     devices: &Devices,

@@ -1,4 +1,4 @@
-//! A web service that charges invoices under a lock; its database refuses stale tokens.
+//! A web service that charges invoices under a lock. The database of the service refuses stale tokens.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,7 @@ async fn charge(
         return Ok(StatusCode::CONFLICT); // another request charges the invoice
     };
     service.database.mark_paid(invoice, guard.fencing_token()).await?;
-    guard.unlock().await?; // if the caller hangs up, the dropped guard unlocks, too
+    guard.unlock().await?; // if the caller disconnects, the drop of this future drops the guard, which unlocks
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -1,4 +1,4 @@
-//! A service of which one instance schedules jobs; every instance serves `/healthz` and `/leader`.
+//! A service of several instances. One instance schedules jobs, and each instance serves `/healthz` and `/leader`.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -12,7 +12,7 @@ use tokio::{net::TcpListener, sync::mpsc, task::JoinHandle};
 
 use super::http::request;
 
-/// Without a limit of the quorum timeout, a candidate waits also while no quorum answers.
+/// With an unlimited quorum timeout, a candidate also waits while no quorum answers.
 const PATIENT: LockOptions = LockOptions::new().ttl(Duration::from_secs(10)).quorum_timeout(Duration::MAX);
 
 /// Leads whenever this instance is elected, until the client is shut down.

@@ -28,7 +28,7 @@ impl Prices {
             return Ok(None);
         };
         self.table.write_next(writer.fencing_token())?;
-        let reader = writer.downgrade().await?; // other readers proceed, and no writer comes between
+        let reader = writer.downgrade().await?; // other readers may read; no writer can lock in between
         let written = self.table.read(reader.fencing_token())?;
         reader.unlock().await?;
         Ok(Some(written))
@@ -78,7 +78,7 @@ pub(crate) async fn run(clients: [Quorum; 2]) -> anyhow::Result<()> {
     assert_eq!(first.refresh().await?, Some(1));
     assert_eq!(second.refresh().await?, Some(2));
 
-    // Readers share the lock. A refresh waits for the first reader, in vain.
+    // Readers share the lock. A refresh waits for the first reader until its time is over.
     let guard = first.lock.read().await?;
     assert_eq!(second.quote().await?, 2);
     assert_eq!(second.refresh().await?, None);

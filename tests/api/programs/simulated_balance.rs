@@ -1,5 +1,5 @@
-//! A critical section in the simulator, in which a process is paused for a minute while it holds a lock: with
-//! the token no update is lost, and without the token one is.
+//! A critical section in the simulator, in which a process is paused for a minute while it holds a lock. With the
+//! token, no update is lost. Without the token, an update is lost.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn add_one(process: Process) {
     guard.unlock().await.ok();
 }
 
-/// Adds one to the balance under the lock, and ignores that the lease may be lost.
+/// Adds one to the balance under the lock, without the fencing token and without a check of the lease.
 async fn add_one_unfenced(process: Process) {
     let quorum = process.quorum().unwrap();
     let balance = process.store("balance");
@@ -40,7 +40,7 @@ async fn add_one_unfenced(process: Process) {
     balance.write_unfenced(before + 1).await;
 }
 
-/// The time at which a process begins: one second after the process before.
+/// Returns the time at which a process begins: one second after the previous process.
 fn start(process: &Process) -> Duration {
     Duration::from_secs(process.index() as u64)
 }

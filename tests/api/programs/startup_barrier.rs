@@ -1,4 +1,5 @@
-//! Eight shards that load data and serve only when all have loaded; one of them migrates, once.
+//! Eight shards. One of them migrates the data, once. Then each shard loads its data, and serves only when all shards
+//! have loaded.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering},
@@ -10,7 +11,7 @@ use redquorum::{Error, Quorum};
 
 const SHARDS: u32 = 8;
 
-/// Loads a shard, and returns when all shards have loaded.
+/// Loads the data of a shard, and returns when all shards have loaded.
 async fn start(quorum: &Quorum, release: &str, shard: u32, data: &Data) -> anyhow::Result<()> {
     data.load(shard).await;
     let loaded = quorum.latch(format!("loaded:{release}"), SHARDS);
@@ -43,7 +44,7 @@ pub(crate) async fn main() -> anyhow::Result<()> {
     run(super::in_memory()?).await
 }
 
-/// Starts all shards at once, half of them in each process.
+/// Starts all shards at once. The shards use the two clients in turn, as the shards of two processes would.
 pub(crate) async fn run(clients: [Quorum; 2]) -> anyhow::Result<()> {
     const RELEASE: &str = "2026-11";
     let data = Data::default();
@@ -58,7 +59,7 @@ pub(crate) async fn run(clients: [Quorum; 2]) -> anyhow::Result<()> {
     try_join_all(shards).await?;
     assert_eq!(data.migrations.load(Ordering::Relaxed), 1);
 
-    // A restarted shard does not wait, and counts once.
+    // The latch is open, so a restarted shard does not wait. Its second arrival does not count.
     start(&clients[0], RELEASE, 3, &data).await?;
     assert_eq!(clients[1].latch(format!("loaded:{RELEASE}"), SHARDS).arrivals().await?, SHARDS);
 

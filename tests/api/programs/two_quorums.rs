@@ -16,7 +16,7 @@ use redquorum::{
 const EAST: &str = "east:customer:7";
 const WEST: &str = "west:customer:7";
 
-/// Longer than any lock of this program is held.
+/// The longest wait for a lock. This program holds each lock for a shorter time.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Moves the record to the other region.
@@ -96,14 +96,17 @@ fn run_blocking() -> Result<(), Error> {
 
 /// Checks the promises of `statements.rs` for these types and futures.
 pub(crate) fn statements(quorum: &Quorum) {
-    fn is_handle<T: Send + Sync + Unpin + 'static>(_: &T) {}
-    fn gives_handle<T: Send + Sync + Unpin + 'static>(_: impl Future<Output = Result<T, Error>> + Send) {}
+    fn require_handle<T: Send + Sync + Unpin + 'static>(_: &T) {}
+    fn require_handle_from<T: Send + Sync + Unpin + 'static>(
+        _: impl Future<Output = Result<T, Error>> + Send,
+    ) {
+    }
     let both = MultiLock::across([quorum.red_lock("a")]);
-    is_handle(&both);
-    gives_handle(both.lock());
-    gives_handle(both.try_lock());
-    gives_handle(both.try_lock_for(Duration::ZERO));
-    gives_handle(both.run(async |guard| guard.while_valid(guard.renew()).await));
+    require_handle(&both);
+    require_handle_from(both.lock());
+    require_handle_from(both.try_lock());
+    require_handle_from(both.try_lock_for(Duration::ZERO));
+    require_handle_from(both.run(async |guard| guard.while_valid(guard.renew()).await));
 }
 
 /// A stand-in for the databases of both regions: the fence of each resource, and the number of moves.

@@ -1,7 +1,7 @@
 //! The validity of acquired leases, and attempts with dead nodes, on real servers.
 //!
-//! Promises: no lease is returned after its validity has ended, a dead minority changes nothing, and a dead
-//! majority is an error that leaves no key.
+//! Promises: no lease is returned after its validity has ended, a dead minority changes nothing, and with a dead
+//! majority an attempt is an error and leaves no key.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,8 @@ use super::{
 
 /// A validity whose end has passed is zero. The computation must not underflow to a large remaining time.
 ///
-/// Proxies delay the replies, for shorter and for longer than the ttl. If a lease is returned, its validity
-/// ends within one window of the moment before the call.
+/// Proxies delay the replies, for shorter and for longer than the ttl. If a lease is returned, its validity ends at
+/// most `WINDOW` after the begin of the call.
 #[tokio::test]
 async fn a_lease_whose_validity_ended_while_nodes_stalled_is_not_returned() {
     /// The ttl.
@@ -73,7 +73,7 @@ async fn an_attempt_that_outlasts_its_validity_is_an_error_and_leaves_no_key() {
     assert!(begin.elapsed() < ttl, "the keys may have expired by their ttl");
 }
 
-/// The living nodes form a quorum, from the connection to the unlock.
+/// One node is dead before the client connects, and a second dies under the lease. The living nodes are a quorum.
 #[tokio::test]
 async fn a_dead_minority_changes_nothing() {
     let cluster = Cluster::start(5).await;

@@ -22,7 +22,7 @@ async fn dropping_a_lock_future_at_any_moment_leaves_no_key_on_healthy_nodes() {
     let proxies = proxies(&cluster).await;
     let quorum = builder_behind(&proxies).connect().await.unwrap();
     let holder = client(&cluster).await;
-    // With these delays a lock takes at least 20 ms, so the drops below meet each of its states.
+    // With these delays, a lock takes at least 20 ms. The drops below, at up to 46 ms, reach each state of the call.
     for (proxy, delay) in proxies.iter().zip([10, 20, 30]) {
         proxy.delay(Direction::Replies, Duration::from_millis(delay));
     }
@@ -58,7 +58,7 @@ async fn assert_unlocked(cluster: &Cluster, step: i64) {
     }
 }
 
-/// `connect` that is dropped at any poll leaves neither a connection nor a key of a lock.
+/// If the future of `connect` is dropped at any poll, neither a connection nor a key of a lock remains.
 ///
 /// The servers answer late, so some drops happen during the dial, others during the handshake or the
 /// registration. The last client shows that the servers still work.
@@ -87,7 +87,8 @@ async fn dropping_connect_at_any_poll_leaves_no_connection_and_no_key() {
     wait_until_disconnected(&cluster).await;
 }
 
-/// As above, but the servers accept connections and never answer.
+/// If the servers accept connections and never answer, a dropped future of `connect` leaves no connection and no key
+/// either.
 #[tokio::test]
 async fn dropping_connect_while_servers_hang_leaves_no_connection_and_no_key() {
     let cluster = Cluster::start(3).await;
@@ -106,8 +107,8 @@ async fn dropping_connect_while_servers_hang_leaves_no_connection_and_no_key() {
     wait_until_disconnected(&cluster).await;
 }
 
-/// Polls a future at most `polls` times, each time when its waker is called, and drops it. Returns whether
-/// the future completed.
+/// Polls a future at most `polls` times, the first time at once and then each time after a wake, and drops the future.
+/// Returns whether the future completed.
 async fn poll_and_drop(future: impl Future, polls: usize) -> bool {
     let mut future = pin!(future);
     let mut left = polls;
@@ -122,8 +123,8 @@ async fn poll_and_drop(future: impl Future, polls: usize) -> bool {
     .await
 }
 
-/// Waits until no client is connected, and asserts that only node metadata remains. Metadata is no residue:
-/// the node keeps its own registration.
+/// Waits until no client is connected, and asserts that no key but the node metadata remains. The registration writes
+/// the node metadata, which belongs to the node and not to a client.
 async fn wait_until_clean(cluster: &Cluster) {
     wait_until_disconnected(cluster).await;
     for server in cluster.servers() {

@@ -14,7 +14,7 @@ use super::{
     SOON, WITH_TTL, client, hash, in_order, replies_of, wait_until_unlocked, wait_until_unlocked_on,
 };
 
-/// Without this check, a server with two addresses would have two votes.
+/// If a server with two addresses were not refused, the server would have two votes.
 #[tokio::test]
 async fn a_server_behind_two_addresses_is_refused_at_connect() {
     let cluster = Cluster::start(2).await;
@@ -23,7 +23,7 @@ async fn a_server_behind_two_addresses_is_refused_at_connect() {
     let by_name = cluster.server(0).url().replace("127.0.0.1", "localhost");
     for other in [proxy.url(), &by_name] {
         let builder = Quorum::builder().admit_new_nodes().nodes(cluster.urls()).nodes([other]);
-        // If the second address answers so late that the client goes on without it, `connect` succeeds.
+        // `connect` does not wait for each address. If the second address answers late, `connect` succeeds.
         let refused = async {
             loop {
                 if let Err(error) = builder.clone().connect().await {
@@ -63,7 +63,7 @@ async fn a_second_address_of_a_server_that_answers_late_is_not_used() {
     eventually(Duration::from_secs(20), "the second address is refused", is_refused).await;
 }
 
-/// The majority counts all configured servers, even if most are unreachable when a client connects.
+/// The majority is a majority of all configured servers, even if most are unreachable when a client connects.
 #[tokio::test]
 async fn a_client_that_reaches_a_minority_of_its_servers_has_no_quorum() {
     let cluster = Cluster::start(5).await;
@@ -113,8 +113,7 @@ async fn a_single_server_makes_a_plain_lock() {
     assert!(next.fencing_token() > token);
 }
 
-/// With two servers the quorum is two, so the death of one makes locks fail. The attempt leaves no key on the
-/// other.
+/// Two servers need two votes, so locks fail if one server is dead. The attempt leaves no key on the other server.
 #[tokio::test]
 async fn one_dead_server_of_two_prevents_locks() {
     let cluster = Cluster::start(2).await;

@@ -1,7 +1,7 @@
 //! The cost of waiting, and of nodes that hang or fail at once, on real servers.
 //!
-//! Promises: waits end at their deadline, no call loops without a pause, and one hung node of five does not
-//! slow locks.
+//! Promises: waits end at their deadline, no call and no dial is repeated without a pause, and locks are about as fast
+//! with one hung node of five.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use super::{
 /// The additional delay with which a test may notice a timer on a machine under load.
 const NOISE: Duration = Duration::from_millis(300);
 
-/// The number of alternations between a healthy and a hung node. Alternating spreads the load of other
-/// programs over both measurements.
+/// The number of turns. In each turn, the node is first healthy and then hung. Therefore the load of other programs
+/// affects both measurements.
 const TURNS: usize = 6;
 /// The number of locks with their unlocks in each half of a turn.
 const ROUNDS: usize = 60;
@@ -44,7 +44,7 @@ async fn waits_end_at_their_deadline_whatever_the_nodes_do() {
     wait_for_queue_entries(&cluster, "r", 0).await;
     cluster.server(0).freeze().await;
     cluster.server(1).freeze().await;
-    // The answering node may send a deferral, for which the result is `Ok(None)`.
+    // If the answering node is the queue node and sends a deferral, the result is `Ok(None)`.
     let is_deferred_or_without_quorum =
         |outcome: &Result<_, _>| matches!(outcome, Ok(None) | Err(Error::NoQuorum(_)));
     let frozen = ends_on_time("frozen").await;
@@ -59,7 +59,7 @@ async fn waits_end_at_their_deadline_whatever_the_nodes_do() {
     drop(guard);
 }
 
-/// The delay between attempts grows while servers fail at once.
+/// While each attempt fails at once, the delay between attempts grows.
 #[tokio::test]
 async fn a_waiter_whose_nodes_fail_at_once_does_not_spin() {
     let cluster = Cluster::start(3).await;
@@ -110,7 +110,7 @@ async fn a_hung_node_of_five_does_not_change_the_latency_of_lock_and_unlock() {
     lock_and_unlock(&lock).await;
     let (mut healthy, mut hung) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
-        let all_five = async || lock_all_five(&lock).await;
+        let all_five = async || do_all_five_vote(&lock).await;
         eventually(SOON, "all five nodes vote", all_five).await;
         healthy.extend(lock_and_unlock(&lock).await);
         cluster.server(2).freeze().await;
@@ -126,7 +126,8 @@ async fn a_hung_node_of_five_does_not_change_the_latency_of_lock_and_unlock() {
     wait_until_unlocked(&cluster, "r").await;
 }
 
-async fn lock_all_five(lock: &RedLock) -> bool {
+/// Locks and renews once, and returns whether all five nodes have granted the lease.
+async fn do_all_five_vote(lock: &RedLock) -> bool {
     let guard = lock.lock().await.unwrap();
     // The renewal asks all nodes. Each node answers before the renewal returns, or not at all.
     let is_renewed = guard.renew().await.is_ok();
@@ -135,6 +136,7 @@ async fn lock_all_five(lock: &RedLock) -> bool {
     is_renewed && granted == 5
 }
 
+/// Locks and unlocks `ROUNDS` times, and returns the time of each round.
 async fn lock_and_unlock(lock: &RedLock) -> Vec<Duration> {
     let mut took = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {

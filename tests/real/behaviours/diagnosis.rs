@@ -1,4 +1,4 @@
-//! The content of errors, on real servers: each node by name, with its reply, and the cause of a failed call.
+//! Errors on real servers: the address of each node with its reply, and the cause of a failed call.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ async fn held_unreachable_expired_and_revoked_have_different_results() {
     }
     let outcome = contender.red_lock("unreachable").try_lock().await;
     let replies = replies_of(outcome.unwrap_err());
-    // Two unreachable nodes decide. The third reply may be outstanding at that time, and then is `Pending`.
+    // Two unreachable nodes decide the call. If the third reply is outstanding at that time, it is `Pending`.
     let is_unreachable = |reply: &NodeReply| {
         matches!(reply, NodeReply::Failed(NodeError::Unreachable(_) | NodeError::Disconnected))
     };
@@ -107,7 +107,8 @@ async fn held_unreachable_expired_and_revoked_have_different_results() {
     );
 }
 
-/// If the other servers decide before a server answers, its reply is `Pending` and no error.
+/// If the other servers decide a call before a server answers, the reply of this server is `Pending`, and not a
+/// failure.
 #[tokio::test]
 async fn a_server_that_the_decision_did_not_need_is_reported_as_pending() {
     let cluster = Cluster::start(3).await;

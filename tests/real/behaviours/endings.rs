@@ -1,7 +1,7 @@
-//! The ends of leases and of clients, on real servers: by ttl, by a vanished process, by dropped handles and
-//! by shutdown.
+//! The ends of leases and of clients, on real servers: by the ttl, by the end of a process, by dropped handles and by a
+//! shutdown.
 //!
-//! Promise: after each end the resource is free, at the latest one ttl later.
+//! Promise: after each of these ends, the resource is free at the latest one ttl later, if the servers can be reached.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use redquorum::{
 use redquorum_tests::{Cluster, Stopwatch, eventually};
 
 use super::{
-    SOON, builder_behind, calls, client, connections, hold_requests, locked_on, loss, open_requests, proxies,
-    wait_for_all_grants, wait_for_queue_entries, wait_until_unlocked,
+    SOON, builder_behind, client, connections, evalsha_calls, hold_requests, locked_on, loss, open_requests,
+    proxies, wait_for_all_grants, wait_for_queue_entries, wait_until_unlocked,
 };
 
 /// A lease without renewal is never renewed, and the resource is free when the ttl ends.
@@ -25,10 +25,10 @@ async fn a_fixed_lease_is_never_renewed_and_frees_on_time() {
     let watch = Stopwatch::start();
     let guard =
         holder.red_lock("r").options(LockOptions::new().ttl(ttl).without_renewal()).lock().await.unwrap();
-    let before = calls(cluster.server(0)).await;
+    let before = evalsha_calls(cluster.server(0)).await;
     tokio::time::sleep(ttl * 2 / 3).await;
     assert!(guard.is_valid());
-    assert_eq!(calls(cluster.server(0)).await, before, "a renewal was sent");
+    assert_eq!(evalsha_calls(cluster.server(0)).await, before, "a renewal was sent");
     assert!(next.red_lock("r").try_lock().await.unwrap().is_none());
     let _next = next.red_lock("r").lock().await.unwrap();
     assert!(watch.elapsed() >= ttl * 9 / 10 && watch.undelayed() < ttl + Duration::from_secs(1), "{watch:?}");
@@ -64,11 +64,11 @@ async fn a_holder_that_vanishes_frees_the_resource_within_one_ttl() {
 #[tokio::test]
 async fn dropping_the_last_handle_after_a_guard_still_unlocks() {
     let cluster = Cluster::start(3).await;
-    for guard_first in [true, false] {
+    for is_guard_dropped_first in [true, false] {
         let quorum = client(&cluster).await;
         let guard = quorum.red_lock("r").lock().await.unwrap();
         assert!(locked_on(&cluster, "r").await.len() >= 2);
-        if guard_first {
+        if is_guard_dropped_first {
             drop(guard);
             drop(quorum);
         } else {
@@ -82,7 +82,8 @@ async fn dropping_the_last_handle_after_a_guard_still_unlocks() {
     }
 }
 
-/// Pending unlocks outlive the client's last handle while the servers are unreachable.
+/// If the servers are unreachable when the last handle of a client is dropped, the client sends the pending unlocks
+/// later.
 #[tokio::test]
 async fn pending_unlocks_outlive_the_last_handle_until_the_servers_are_reachable() {
     let cluster = Cluster::start(3).await;

@@ -8,8 +8,7 @@ use redquorum_tests::{Cluster, ServerOptions};
 
 use super::{WITH_TTL, client, client_without_guard, wait_for_all_grants, wait_until_unlocked};
 
-/// A store that a lock protects. The store completes fencing: it refuses tokens smaller than the largest it
-/// has accepted.
+/// A store that a lock protects. The store refuses each token that is smaller than the largest token it has accepted.
 #[derive(Debug, Default)]
 struct Ledger {
     largest: Mutex<Option<FencingToken>>,
@@ -73,8 +72,8 @@ async fn a_store_refuses_a_holder_that_was_paused_past_its_lease() {
     assert!(!old.is_valid() && new.is_valid());
 }
 
-/// Nodes that lost the key of a lease may have granted another lease. `verify` does not prove the first lease
-/// then.
+/// If nodes lost the key of a lease and granted another lease, `verify` does not prove the first lease, even after the
+/// unlock of the other lease.
 #[tokio::test]
 async fn verify_does_not_prove_a_lease_after_another_lease_on_the_resource() {
     let cluster = Cluster::start(3).await;

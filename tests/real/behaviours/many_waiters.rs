@@ -49,7 +49,8 @@ async fn start_waiting_tasks(cluster: &Cluster) -> (Vec<LockGuard>, Quorum, Join
     (guards, waiter, tasks)
 }
 
-/// Waits until nothing is locked, queued or subscribed.
+/// Waits until no server has a lock or a queue entry for the resources, and no connection is subscribed to release
+/// notices.
 async fn wait_until_clean(cluster: &Cluster) {
     for resource in RESOURCES {
         wait_until_unlocked(cluster, resource).await;
@@ -97,7 +98,7 @@ async fn five_thousand_waiting_tasks_end_with_a_shutdown() {
     wait_until_clean(&cluster).await;
 }
 
-/// Only the first waiter of each client sends requests. The other waiters of the client wait behind it.
+/// Only the first waiting task of each client sends requests. The other tasks of the client wait in its local queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_waiters_for_one_resource_send_less_than_half_a_command_each_per_second() {
     let cluster = Cluster::start(5).await;
@@ -106,7 +107,7 @@ async fn many_waiters_for_one_resource_send_less_than_half_a_command_each_per_se
     assert!(rate <= 0.5, "{rate:.2} commands per waiter and second");
 }
 
-/// A waiter without company polls one node, and rarely.
+/// The first waiter in a wait queue sends its rare polls to one node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_for_a_resource_each_send_at_most_half_a_command_per_second() {
     let cluster = Cluster::start(5).await;

@@ -1,8 +1,8 @@
 //! Tests of faults that other quorum locks are known to have. Each test runs real servers and uses the public
 //! API.
 //!
-//! The table of `docs/BEHAVIOURS.md` lists the behaviours and names the tests of each. Behaviours that
-//! virtual time shows better are tested beside the code in `src/`.
+//! The table of `docs/BEHAVIOURS.md` lists the behaviours with the tests of each behaviour. Behaviours that need
+//! virtual time are tested beside the code in `src/`.
 
 use std::time::Duration;
 
@@ -33,11 +33,11 @@ mod unlocking;
 mod waiting;
 mod watchdog;
 
-/// The deadline for what should happen at once: much longer than an immediate effect takes on a machine under
-/// load, and much shorter than [`TTL`].
+/// The deadline of an effect that has to happen at once. The deadline is much longer than the effect takes on a machine
+/// under load, and much shorter than [`TTL`].
 pub(super) const SOON: Duration = Duration::from_secs(10);
 
-/// The ttl of most locks here. If a key disappears earlier, then by an unlock, and not by its ttl.
+/// The ttl of most locks in these tests. A key that disappears within [`SOON`] was unlocked, and did not expire.
 pub(super) const TTL: Duration = Duration::from_secs(60);
 
 /// Options with the ttl [`TTL`].
@@ -49,7 +49,7 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(400);
 /// The key with the node metadata, which stays for as long as the server keeps its data.
 pub(super) const NODE_METADATA: &str = "redquorum:node";
 
-/// Returns settings for all servers of a cluster.
+/// Returns settings for all servers of a cluster. New nodes are admitted.
 pub(super) fn builder(cluster: &Cluster) -> QuorumBuilder {
     Quorum::builder().admit_new_nodes().nodes(cluster.urls())
 }
@@ -69,8 +69,7 @@ async fn proxies(cluster: &Cluster) -> Vec<Proxy> {
     join_all(cluster.servers().iter().map(Proxy::before)).await
 }
 
-/// Connects a client without a restart guard. For tests of other behaviours, in which the guard would first
-/// wait for the end of a quarantine.
+/// Connects a client without a restart guard, for tests in which the guard would put nodes into quarantine.
 async fn client_without_guard(cluster: &Cluster) -> Quorum {
     builder(cluster).restart_guard(RestartGuard::Off).connect().await.unwrap()
 }
@@ -80,10 +79,10 @@ fn builder_behind(proxies: &[Proxy]) -> QuorumBuilder {
     Quorum::builder().admit_new_nodes().nodes(proxies.iter().map(Proxy::url))
 }
 
-/// Replaces the lock of a resource on a server by that of another lease id, with or without a ttl.
-async fn put_lock(server: &Server, resource: &str, owner: &str, ttl: Option<Duration>) {
+/// Replaces the key of a resource on a server by the key of a lease with this lease id, with or without a ttl.
+async fn put_lock(server: &Server, resource: &str, lease_id: &str, ttl: Option<Duration>) {
     server.command(&["DEL", resource]).await;
-    server.command(&["HSET", resource, owner, "1"]).await;
+    server.command(&["HSET", resource, lease_id, "1"]).await;
     if let Some(ttl) = ttl {
         server.command(&["PEXPIRE", resource, &ttl.as_millis().to_string()]).await;
     }
@@ -105,8 +104,8 @@ pub(super) async fn is_locked(server: &Server, resource: impl AsRef<[u8]>) -> bo
     server.query(cmd("EXISTS").arg(resource.as_ref())).await
 }
 
-/// Waits until the resource is locked on no server. The deadline is much shorter than [`TTL`], so an unlock
-/// is the cause.
+/// Waits until the resource is locked on no server. The deadline is much shorter than [`TTL`], so keys with this ttl do
+/// not expire within the deadline.
 pub(super) async fn wait_until_unlocked(cluster: &Cluster, resource: impl AsRef<[u8]>) {
     wait_until_unlocked_on(cluster.servers(), resource).await;
 }
@@ -144,17 +143,18 @@ pub(super) async fn wait_for_tombstone(server: &Server, resource: &str) {
     wait_for_tombstone_of(server, resource, "").await;
 }
 
-/// As [`wait_for_tombstone`], but for the tombstone of this lease id. Attempts of other clients may have left
-/// tombstones, too.
-async fn wait_for_tombstone_of(server: &Server, resource: &str, owner: &str) {
-    let tombstone = format!("redquorum:tombstone:{{{resource}}}:{owner}");
+/// Does the same as [`wait_for_tombstone`], but for the tombstone of this lease id. Attempts of other clients may have
+/// left tombstones, too.
+async fn wait_for_tombstone_of(server: &Server, resource: &str, lease_id: &str) {
+    let tombstone = format!("redquorum:tombstone:{{{resource}}}:{lease_id}");
     let is_tombstoned = async || server.keys().await.iter().any(|key| key.starts_with(&tombstone));
     eventually(SOON, "the unlock has arrived", is_tombstoned).await;
     assert!(!is_locked(server, resource).await, "the resource is locked beside the tombstone of the lock");
 }
 
-/// Returns the number of requests of clients that a server has executed.
-async fn calls(server: &Server) -> u64 {
+/// Returns the number of `EVALSHA` commands that a server has executed. A request of a client is one `EVALSHA`, once
+/// the server has the script.
+async fn evalsha_calls(server: &Server) -> u64 {
     calls_of(server, &["evalsha"]).await
 }
 
@@ -182,7 +182,7 @@ async fn hash(server: &Server, resource: &str) -> Vec<(String, String)> {
     server.query(cmd("HGETALL").arg(resource)).await
 }
 
-/// Returns the number of connections of a server, without the one of this query.
+/// Returns the number of connections of a server, without the connection of this query.
 async fn connections(server: &Server) -> u64 {
     server.info_field("clients", "connected_clients").await.parse::<u64>().unwrap() - 1
 }
@@ -193,8 +193,8 @@ async fn wait_for_all_grants(guard: &LockGuard) {
     eventually(SOON, "every node has granted", async || guard.node_replies().done() == nodes).await;
 }
 
-/// Renews the lease until each node has it. Some nodes may have refused at first, because the earlier lease
-/// expired there a little later, or may not have been asked, because they were silent.
+/// Renews the lease until each node has granted the lease. Some nodes may have refused at first, because the earlier
+/// lease expired there a little later. Silent nodes may not have received the request.
 async fn renew_until_all_granted(guard: &LockGuard) {
     let nodes = guard.node_replies().iter().count();
     eventually(SOON, "every node has granted", async || {
@@ -229,12 +229,12 @@ fn for_each(proxies: &[Proxy], change: impl Fn(&Proxy)) {
     proxies.iter().for_each(change);
 }
 
-/// Holds the requests of all proxies back.
+/// Holds back the requests at all proxies.
 fn hold_requests(proxies: &[Proxy]) {
     for_each(proxies, |proxy| proxy.hold(Direction::Requests));
 }
 
-/// Lets the requests of all proxies pass.
+/// Lets the requests pass at all proxies.
 fn open_requests(proxies: &[Proxy]) {
     for_each(proxies, |proxy| proxy.open(Direction::Requests));
 }

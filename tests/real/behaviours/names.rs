@@ -69,7 +69,7 @@ async fn resources_that_share_a_channel_keep_each_others_subscriptions() {
             };
             let waiting = [wait(order[0]), wait(order[1])];
             wait_for_queue_entries(&cluster, "a", 1).await;
-            // Both waiters have subscribed, and have made another attempt since.
+            // In this time, both waiters subscribe, and make another attempt.
             tokio::time::sleep(Duration::from_millis(100)).await;
             let [waits_for_first, waits_for_second] = waiting;
             first.unlock().await.unwrap();
@@ -91,28 +91,28 @@ async fn resources_that_share_a_channel_keep_each_others_subscriptions() {
 #[tokio::test]
 async fn each_lease_has_its_own_id_and_each_client_a_random_uuid() {
     let cluster = Cluster::start(1).await;
-    let mut owners = BTreeSet::new();
+    let mut lease_ids = BTreeSet::new();
     let mut clients = BTreeSet::new();
     for _ in 0..4 {
         let quorum = client(&cluster).await;
         for _ in 0..4 {
             let guard = quorum.red_lock("r").lock().await.unwrap();
-            let owner = guard.id().to_string();
-            assert_eq!(hash(cluster.server(0), "r").await, [(owner.clone(), "1".to_owned())]);
-            let (label, lease_id) = owner.rsplit_once('/').unwrap();
+            let lease_id = guard.id().to_string();
+            assert_eq!(hash(cluster.server(0), "r").await, [(lease_id.clone(), "1".to_owned())]);
+            let (label, rest) = lease_id.rsplit_once('/').unwrap();
             assert_eq!(guard.id().label(), Some(label));
             assert!(label.ends_with(&format!(":{}", std::process::id())), "{label}");
-            let (client, number) = lease_id.split_once(':').unwrap();
-            assert!(number.parse::<u64>().is_ok(), "{owner}");
+            let (client, number) = rest.split_once(':').unwrap();
+            assert!(number.parse::<u64>().is_ok(), "{lease_id}");
             let uuid: Vec<char> = client.chars().collect();
             assert!(
                 uuid.len() == 36 && uuid[14] == '4' && "89ab".contains(uuid[19]),
                 "{client} is no uuid v4"
             );
             clients.insert(client.to_owned());
-            owners.insert(owner);
+            lease_ids.insert(lease_id);
             guard.unlock().await.unwrap();
         }
     }
-    assert_eq!((clients.len(), owners.len()), (4, 16));
+    assert_eq!((clients.len(), lease_ids.len()), (4, 16));
 }

@@ -1,7 +1,7 @@
 //! Renewal, expiry and loss of leases, on real servers.
 //!
-//! Promises: only a quorum of all configured nodes renews a lease, only within the old validity, and a loss
-//! is announced when the validity ends.
+//! Promises: a renewal counts only if a quorum of all configured nodes confirms it within the old validity, and
+//! `lost()` is ready when the validity ends.
 
 use std::time::{Duration, Instant};
 
@@ -17,16 +17,16 @@ use super::{
 /// The additional delay with which a test may notice a timer on a machine under load.
 const NOISE: Duration = Duration::from_millis(150);
 
-/// Returns bounds for the end of validity: the clock is read before and after the remaining time.
+/// Returns the earliest and the latest possible end of validity. The clock is read before and after the remaining time.
 fn end_of(guard: &LockGuard) -> (Instant, Instant) {
     let before = Instant::now();
     let left = guard.remaining();
     (before + left, Instant::now() + left)
 }
 
-/// Three of five nodes grant the lease. Two of these three are their majority, but no quorum of five nodes.
+/// Three of five nodes grant the lease. Two of these three nodes are a majority of them, but no quorum of five nodes.
 ///
-/// Later the holder reaches only two of the five nodes, and another client reaches the other three.
+/// After the grant, the holder reaches only two of the three nodes, and another client reaches all five.
 #[tokio::test]
 async fn a_renewal_by_most_granting_nodes_without_a_quorum_does_not_count() {
     let cluster = Cluster::start(5).await;
@@ -45,7 +45,7 @@ async fn a_renewal_by_most_granting_nodes_without_a_quorum_does_not_count() {
     assert!(guard.renew().await.is_err());
 }
 
-/// A renewal that arrives after the end of the lease finds the resource free, and must not lock it.
+/// If a renewal arrives after the end of its lease, and the resource is free, the renewal must not lock the resource.
 #[tokio::test]
 async fn renewals_that_arrive_after_a_later_lease_lock_nothing() {
     let cluster = Cluster::start(3).await;
@@ -84,7 +84,7 @@ async fn a_renewal_that_is_confirmed_after_the_end_of_validity_does_not_count() 
     // The watchdog renews after a third of the ttl. The answers arrive after the end of validity.
     proxies.iter().for_each(|proxy| proxy.delay(Direction::Replies, Duration::from_millis(800)));
     assert_eq!(guard.lost().await.reason, LossReason::Expired);
-    // On each connection, the answers to this lock follow those to the renewal.
+    // On each connection, the answer to this lock follows the answer to the renewal.
     let barrier = quorum.red_lock("barrier").options(WITH_TTL).lock().await.unwrap();
     wait_for_all_grants(&barrier).await;
     assert_eq!(loss(guard.ensure().unwrap_err()), LossReason::Expired);
@@ -179,7 +179,7 @@ async fn loss_is_announced_by_the_end_of_validity_when_all_servers_freeze() {
     wait_until_unlocked(&cluster, "r").await;
 }
 
-/// Renewal and expiry are separate tasks: without renewal, the loss is still announced on time.
+/// Renewal and expiry are separate tasks. Therefore `lost()` is also ready on time if the lease is not renewed.
 #[tokio::test]
 async fn a_lease_without_renewal_is_lost_on_time_while_all_servers_answer() {
     let cluster = Cluster::start(3).await;

@@ -1,7 +1,7 @@
 //! Rollbacks of failed attempts, on real servers.
 //!
-//! Promise: a failed attempt leaves no lock on any node, whatever the order in which requests arrive, and
-//! however long a node is silent.
+//! Promise: a failed attempt leaves no lock on any node. The order in which its requests arrive does not matter, nor
+//! the time until a node answers again.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use redquorum::error::{NodeError, NodeReply};
 use redquorum_tests::{Cluster, Direction, ServerOptions, eventually};
 
 use super::{
-    NODE_TIMEOUT, SOON, WITH_TTL, builder_behind, calls, client, client_with_short_timeout, for_each,
+    NODE_TIMEOUT, SOON, WITH_TTL, builder_behind, client, client_with_short_timeout, evalsha_calls, for_each,
     hold_requests, in_order, is_locked, open_requests, proxies, renew_until_all_granted, replies_of,
     wait_for_all_grants, wait_for_tombstone, wait_until_rolled_back, wait_until_unlocked,
 };
 
-/// A timeout and an error do not prove that a node refused. The rollback therefore goes to each node that may
-/// have the lock, or may still get it.
+/// A timeout or an error does not prove that a node refused. Therefore the rollback is sent to each node that may have
+/// executed the lock, or may still execute the lock.
 #[tokio::test]
 async fn a_failed_attempt_is_rolled_back_on_nodes_that_granted_failed_or_were_silent() {
     let cluster = Cluster::start(5).await;
@@ -70,7 +70,7 @@ async fn a_delayed_lock_is_followed_by_its_own_rollback() {
     let quorum = builder_behind(&proxies).node_timeout(NODE_TIMEOUT).connect().await.unwrap();
     hold_requests(&proxies[..2]);
     replies_of(quorum.red_lock("r").options(WITH_TTL).try_lock().await.unwrap_err());
-    // The client may be dropped: its pending unlocks are still sent.
+    // After the drop of the client, its pending unlocks are still sent.
     drop(quorum);
     open_requests(&proxies);
     for server in cluster.some(0..2) {
@@ -91,11 +91,11 @@ async fn a_lock_that_arrives_after_its_own_rollback_is_refused() {
     proxies[0].delay(Direction::Requests, Duration::from_millis(4_500));
     replies_of(quorum.red_lock("r").options(WITH_TTL).try_lock().await.unwrap_err());
     proxies[0].delay(Direction::Requests, Duration::ZERO);
-    let before = calls(server).await;
+    let before = evalsha_calls(server).await;
     wait_for_tombstone(server, "r").await;
-    let unlocked = calls(server).await;
+    let unlocked = evalsha_calls(server).await;
     assert_eq!(unlocked, before + 1, "the lock arrived before its rollback, so the test shows nothing");
-    eventually(SOON, "the lock has arrived, too", async || calls(server).await > unlocked).await;
+    eventually(SOON, "the lock has arrived, too", async || evalsha_calls(server).await > unlocked).await;
     assert!(!is_locked(server, "r").await);
     let guard = quorum
         .red_lock("r")
@@ -107,8 +107,8 @@ async fn a_lock_that_arrives_after_its_own_rollback_is_refused() {
     guard.unlock().await.unwrap();
 }
 
-/// A server without enough replicas refuses writes. The client repeats the unlock until the server executes
-/// it, and a shutdown waits for that.
+/// A server without enough replicas refuses writes. The client repeats the unlock until the server executes the unlock,
+/// and a shutdown waits for the execution.
 #[tokio::test]
 async fn an_unlock_refused_for_lack_of_replicas_is_repeated_until_executed() {
     let cluster = Cluster::start(1).await;
@@ -119,8 +119,8 @@ async fn an_unlock_refused_for_lack_of_replicas_is_repeated_until_executed() {
     let refused = guard.unlock().await.unwrap();
     assert!(!refused.has_quorum(), "{refused}");
     assert!(refused.to_string().contains("NOREPLICAS"), "the server's error is missing: {refused}");
-    let before = calls(server).await;
-    eventually(SOON, "the unlock is repeated", async || calls(server).await > before + 1).await;
+    let before = evalsha_calls(server).await;
+    eventually(SOON, "the unlock is repeated", async || evalsha_calls(server).await > before + 1).await;
     assert!(is_locked(server, "r").await);
     let (was_locked, shutdown) = tokio::join!(
         async {

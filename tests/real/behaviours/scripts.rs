@@ -25,13 +25,13 @@ async fn disturb(servers: &[Server]) {
     }
 }
 
-/// Returns the fields of the hash; none if the connection of this query was broken, too.
+/// Returns the fields of the hash, or no fields if the connection of this query was broken, too.
 async fn try_holders(server: &Server) -> Vec<(String, String)> {
     server.try_query(redis::cmd("HGETALL").arg("r")).await.unwrap_or_default()
 }
 
-/// A request that is sent twice counts once: holds never exceed 1, and the resource is free long before its
-/// ttl ends.
+/// A request that is sent twice counts once. The number of holds never exceeds 1, and the resource is free long before
+/// the ttl ends.
 #[tokio::test]
 async fn broken_connections_and_lost_scripts_never_make_a_lock_count_twice() {
     let cluster = Cluster::start(3).await;
@@ -56,7 +56,7 @@ async fn broken_connections_and_lost_scripts_never_make_a_lock_count_twice() {
     wait_until_unlocked(&cluster, "r").await;
 }
 
-/// A client loads a flushed script again within the call that finds it missing.
+/// If a call finds that the script of a server was flushed, the client loads the script again within this call.
 #[tokio::test]
 async fn flushed_scripts_are_loaded_again_within_the_call() {
     let cluster = Cluster::start(3).await;
@@ -78,8 +78,8 @@ async fn flushed_scripts_are_loaded_again_within_the_call() {
     }
 }
 
-/// If a call has ended before the client learns that the script was missing, only the rollback of its lock is
-/// sent again.
+/// If a call has ended before the client receives the answer that the script is missing, the client sends only the
+/// rollback of the call again, and not its lock.
 #[tokio::test]
 async fn an_ended_call_whose_script_was_missing_leaves_no_lock() {
     let cluster = Cluster::start(3).await;
@@ -100,7 +100,7 @@ async fn an_ended_call_whose_script_was_missing_leaves_no_lock() {
     lock.try_lock().await.unwrap().unwrap().unlock().await.unwrap();
 }
 
-/// A restarted server has no scripts, either.
+/// A restarted server has no script. The client loads the script on each new connection.
 #[tokio::test]
 async fn restarted_servers_get_the_script_with_the_new_connection() {
     let cluster = Cluster::start(3).await;

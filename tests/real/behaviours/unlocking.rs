@@ -1,7 +1,7 @@
 //! Unlocks and renewals of leases that have ended, on real servers.
 //!
-//! Promise: a guard changes only keys of its own lease id, so a stale guard never touches the next holder's
-//! lock.
+//! Promise: a guard changes only keys of its own lease id. Therefore a stale guard never changes the keys of the next
+//! holder.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use redquorum::{
 use redquorum_tests::{Cluster, eventually};
 
 use super::{
-    SOON, WITH_TTL, builder_behind, calls, client, hash, hold_requests, locked_on, loss, open_requests,
-    proxies, put_lock, renew_until_all_granted, wait_for_all_grants, wait_until_unlocked,
+    SOON, WITH_TTL, builder_behind, client, evalsha_calls, hash, hold_requests, locked_on, loss,
+    open_requests, proxies, put_lock, renew_until_all_granted, wait_for_all_grants, wait_until_unlocked,
 };
 
-/// The ttl of a lock that another client's lease id is given.
+/// The ttl of the keys with the lease id of another client.
 const OTHER_TTL: Duration = Duration::from_secs(20);
 
 /// The ttl of a lease that expires in the test. The node timeout follows from the ttl, and is long enough for
@@ -39,14 +39,14 @@ async fn end_stale_lease(end: impl AsyncFn(LockGuard)) {
     assert!(!stale.is_valid());
     let mut before = Vec::new();
     for server in cluster.servers() {
-        before.push((hash(server, "r").await, calls(server).await));
+        before.push((hash(server, "r").await, evalsha_calls(server).await));
     }
     end(stale).await;
     open_requests(&proxies);
-    for (server, (owner, calls_before)) in cluster.servers().iter().zip(&before) {
-        let has_arrived = async || calls(server).await > *calls_before;
+    for (server, (fields_before, calls_before)) in cluster.servers().iter().zip(&before) {
+        let has_arrived = async || evalsha_calls(server).await > *calls_before;
         eventually(SOON, "the stale unlock has arrived", has_arrived).await;
-        assert_eq!(hash(server, "r").await, *owner, "a stale unlock touched the next holder's key");
+        assert_eq!(hash(server, "r").await, *fields_before, "a stale unlock changed the next holder's key");
     }
     assert_eq!(locked_on(&cluster, "r").await.len(), 3);
     next.renew().await.unwrap();
@@ -67,7 +67,7 @@ async fn dropping_a_stale_guard_leaves_the_next_lease() {
     end_stale_lease(async |stale| drop(stale)).await;
 }
 
-/// One handle locks twice. The end of the first lease does not end the second.
+/// A client locks a resource twice. The drop of the guard of the first lease does not unlock the second lease.
 #[tokio::test]
 async fn a_stale_guard_does_not_unlock_the_next_lease_of_the_same_client() {
     let cluster = Cluster::start(3).await;
@@ -86,8 +86,8 @@ async fn a_stale_guard_does_not_unlock_the_next_lease_of_the_same_client() {
     assert!(next.is_valid());
 }
 
-/// If another client holds the resource, the unlock of the old guard is an error, and the other client keeps
-/// the lock. The drop of an old guard that has not noticed its loss is harmless, too.
+/// If another client holds the resource, the unlock of the old guard is an error, and the keys of the other client stay
+/// the same. The drop of an old guard, whose loss the client has not detected yet, does not change these keys either.
 #[tokio::test]
 async fn unlocking_a_resource_of_another_lease_is_an_error_and_changes_nothing() {
     let cluster = Cluster::start(3).await;
@@ -100,7 +100,7 @@ async fn unlocking_a_resource_of_another_lease_is_an_error_and_changes_nothing()
         put_lock(server, "dropped", "other:7", Some(OTHER_TTL)).await;
     }
     assert_eq!(loss(guard.unlock().await.unwrap_err()), LossReason::Revoked);
-    assert!(dropped.is_valid(), "the client has noticed the loss, so the test shows nothing");
+    assert!(dropped.is_valid(), "the client has detected the loss, so the test shows nothing");
     drop(dropped);
     quorum.shutdown().await;
     for server in cluster.servers() {
@@ -109,7 +109,7 @@ async fn unlocking_a_resource_of_another_lease_is_an_error_and_changes_nothing()
     }
 }
 
-/// A renewal extends a key only if the key has its lease id. The key of another lease id keeps its ttl.
+/// A renewal extends a key only if the key has the lease id of the renewal. The key of another lease keeps its ttl.
 #[tokio::test]
 async fn a_renewal_never_extends_the_key_of_another_lease() {
     let cluster = Cluster::start(3).await;
@@ -117,7 +117,7 @@ async fn a_renewal_never_extends_the_key_of_another_lease() {
     let guard = quorum.red_lock("r").options(WITH_TTL).lock().await.unwrap();
     put_lock(cluster.server(0), "r", "other:7", Some(OTHER_TTL)).await;
     guard.renew().await.unwrap();
-    eventually(SOON, "the reply of the server is known", async || {
+    eventually(SOON, "the server has refused the renewal", async || {
         matches!(guard.node_replies().iter().next(), Some((_, NodeReply::Refused(_))))
     })
     .await;
@@ -126,7 +126,7 @@ async fn a_renewal_never_extends_the_key_of_another_lease() {
     assert!(remaining <= OTHER_TTL.as_millis(), "extended to {remaining} ms");
 }
 
-/// A handle can lock repeatedly. Each lease has its own id, and each unlock is confirmed.
+/// A `RedLock` can lock repeatedly. Each lease has a lease id of its own, and a quorum confirms each unlock.
 #[tokio::test]
 async fn a_handle_locks_again_after_its_unlock() {
     let cluster = Cluster::start(3).await;

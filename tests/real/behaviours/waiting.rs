@@ -1,5 +1,5 @@
-//! Waiters and what wakes them, on real servers: unlocks, ends of ttls, new subscriptions, and fallback
-//! polls.
+//! The events at which a waiter makes its next attempt, on real servers: unlocks, ends of ttls, new subscriptions, and
+//! fallback polls.
 
 use std::{
     future::IntoFuture,
@@ -15,7 +15,7 @@ use super::{
     wait_for_queue_entries,
 };
 
-/// Starts a waiter that returns the time at which it had the lock.
+/// Starts a waiter that returns the time at which it acquired the lock.
 fn wait_in_background(quorum: &Quorum, options: LockOptions) -> JoinHandle<Instant> {
     let lock = quorum.red_lock("r").options(options);
     tokio::spawn(async move {
@@ -26,12 +26,12 @@ fn wait_in_background(quorum: &Quorum, options: LockOptions) -> JoinHandle<Insta
     })
 }
 
-/// Fails the test if the future takes as long as a ttl or a rare poll.
+/// Fails the test if the future takes longer than [`SOON`], which is less than a ttl or the interval of rare polls.
 async fn within_deadline<F: IntoFuture>(future: F) -> F::Output {
     tokio::time::timeout(SOON, future).await.expect("the future did not complete before the deadline")
 }
 
-/// An unlock wakes a waiter at once: no poll and no end of a ttl is due within minutes.
+/// An unlock wakes a waiter at once. The waiter locks before its first poll, and long before the end of the ttl.
 #[tokio::test]
 async fn a_waiter_wakes_at_once_on_unlock() {
     let cluster = Cluster::start(3).await;
@@ -53,7 +53,7 @@ async fn a_waiter_wakes_at_once_on_unlock() {
     }
 }
 
-/// No node announces the end of a ttl. The waiter attempts on its own at that time.
+/// No node publishes a notice at the end of a ttl. The waiter attempts at that time without a notice.
 #[tokio::test]
 async fn a_waiter_wakes_when_the_holders_ttl_ends() {
     let cluster = Cluster::start(3).await;
@@ -95,12 +95,13 @@ async fn a_waiter_that_was_disconnected_during_the_unlock_attempts_after_reconne
     .await;
 }
 
-/// As above, but the server closes the subscribed connections, before or after the unlock.
+/// The servers close the subscribed connections before or during the unlock. The waiter subscribes again, and makes
+/// another attempt.
 #[tokio::test]
 async fn a_waiter_whose_subscriptions_the_servers_kill_still_wakes() {
     let cluster = Cluster::start(3).await;
     let (holder, waiter) = (client(&cluster).await, client(&cluster).await);
-    for kill_first in [true, false] {
+    for is_killed_before_unlock in [true, false] {
         repeat_until_woken("the unlock or the new subscription wakes the waiter", async || {
             let guard = holder.red_lock("r").options(WITH_TTL).lock().await.unwrap();
             let begin = Instant::now();
@@ -111,7 +112,7 @@ async fn a_waiter_whose_subscriptions_the_servers_kill_still_wakes() {
                     server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
                 }
             };
-            if kill_first {
+            if is_killed_before_unlock {
                 kill().await;
                 guard.unlock().await.unwrap();
             } else {
@@ -125,7 +126,7 @@ async fn a_waiter_whose_subscriptions_the_servers_kill_still_wakes() {
     }
 }
 
-/// No node announces that a key was deleted by hand, so only a fallback poll notices.
+/// If a key is deleted by `DEL`, no node publishes a notice. Therefore only a fallback poll detects the free resource.
 #[tokio::test]
 async fn a_release_without_a_notice_is_found_by_the_fallback_poll() {
     let cluster = Cluster::start(3).await;

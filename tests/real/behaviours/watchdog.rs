@@ -6,11 +6,11 @@ use futures::{FutureExt, future::join_all};
 use redquorum::LockGuard;
 use redquorum_tests::{Cluster, Server};
 
-use super::{SOON, WITH_TTL, builder, calls, client, locked_on, wait_until_unlocked};
+use super::{SOON, WITH_TTL, builder, client, evalsha_calls, locked_on, wait_until_unlocked};
 
-/// Returns the number of requests that each server has executed.
+/// Returns the number of `EVALSHA` commands that each server has executed.
 async fn all_calls(servers: &[Server]) -> Vec<u64> {
-    join_all(servers.iter().map(calls)).await
+    join_all(servers.iter().map(evalsha_calls)).await
 }
 
 /// A hung server delays no renewal on the other servers, however many leases the client has.
@@ -86,12 +86,12 @@ async fn a_renewal_in_flight_does_not_restore_an_unlocked_key() {
     wait_until_unlocked(&cluster, "r").await;
 }
 
-/// The watchdog restores no key either, although leases are due for renewal all the time and unlocked at that
-/// moment.
+/// The watchdog restores no unlocked key, although many leases are unlocked at about the time at which their renewal is
+/// due.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_watchdog_restores_no_unlocked_key() {
     let cluster = Cluster::start(3).await;
-    // The short ttl makes renewals frequent. The nodes keep a key for longer than the test takes.
+    // The short ttl makes renewals frequent.
     let ttl = Duration::from_millis(90);
     let builder = builder(&cluster).ttl(ttl).node_timeout(Duration::from_millis(60));
     let quorum = builder.connect().await.unwrap();
@@ -111,7 +111,7 @@ async fn a_busy_watchdog_restores_no_unlocked_key() {
     for outcome in join_all(holders).await {
         outcome.unwrap();
     }
-    // A key that a renewal had restored would be present at the first query.
+    // If a renewal had restored a key, the first query would find the key.
     quorum.shutdown().await;
     for number in 0..20 {
         assert_eq!(locked_on(&cluster, format!("r{number}")).await.len(), 0, "r{number} is still locked");

@@ -47,8 +47,8 @@ async fn a_hung_server_is_reported_and_then_not_asked() {
     assert_recovers(&cluster, &lock).await;
 }
 
-/// The test makes more lock calls at once than a node's queue accepts. A decided call does not wait for the
-/// third node, so two overloaded nodes are enough.
+/// The test makes more lock calls at once than the send queue of a node accepts. Two overloaded nodes decide the call,
+/// which then does not wait for the third node.
 #[tokio::test]
 async fn too_many_calls_at_once_are_reported() {
     let cluster = cluster().await;
@@ -83,8 +83,8 @@ async fn a_meaningless_answer_to_the_registration_is_a_handshake_error() {
     assert!(matches!(**cause, NodeError::Protocol(_)), "{cause:?}");
 }
 
-/// Returns the error of a node that speaks RESP but gives meaningless answers. Beside it are a working server
-/// and a dead server.
+/// Returns the error of a node that speaks RESP but gives meaningless answers. The quorum also has a working server and
+/// a dead server.
 async fn error_of_meaningless_node(guard: RestartGuard) -> NodeError {
     let cluster = Cluster::start(2).await;
     let fake = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,7 +1,7 @@
-//! Causes of a missing quorum, on real servers: each test causes one fault on two of three servers.
+//! Causes of a missing quorum, on real servers. Most tests cause one fault on two of three servers.
 //!
-//! Promises: the error names the cause for each node, a fault never looks like a holder, and the quorum
-//! recovers after the fault without residue.
+//! Promises: the error names the cause for each node, a fault never looks like a held lock (`Ok(None)`), and after the
+//! fault the resource can be locked, and no key remains.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn cluster() -> Cluster {
     Cluster::start(3).await
 }
 
-/// The two servers with the fault.
+/// Returns the two servers with the fault.
 fn faulty_servers(cluster: &Cluster) -> &[Server] {
     cluster.some(1..3)
 }
@@ -68,7 +68,7 @@ async fn assert_recovers(cluster: &Cluster, lock: &RedLock) {
     }
 }
 
-/// Connects a client as an ACL user of its own, so that the fixture can still control the servers.
+/// Connects a client as the user `locker`. The test still controls the servers as the default user.
 async fn client_of_a_user(cluster: &Cluster) -> Quorum {
     for server in cluster.servers() {
         server.command(&["ACL", "SETUSER", "locker", "on", ">first", "~*", "&*", "+@all"]).await;
@@ -112,8 +112,8 @@ async fn a_missing_password_is_reported_by_connect() {
     assert!(matches!(**cause, NodeError::NoAuth(_)), "{cause}");
 }
 
-/// The first call reports that the server refuses writes. Afterwards the registration of the connection is
-/// refused. The server may have lost its votes, so it recovers only after a quarantine.
+/// The first call reports that the servers refuse writes. Afterwards, the servers refuse the registration of new
+/// connections. A server that was a replica may have lost votes, so it votes again only after a quarantine.
 #[tokio::test]
 async fn a_replica_is_reported() {
     let cluster = cluster().await;
@@ -121,11 +121,11 @@ async fn a_replica_is_reported() {
     let lock = builder(&cluster).ttl(ttl).max_ttl(ttl).connect().await.unwrap().red_lock("r");
     command_on_faulty(&cluster, &["REPLICAOF", "127.0.0.1", "1"]).await;
     assert_eq!(reasons(&lock).await, [NodeError::ReadOnly, NodeError::ReadOnly]);
-    let is_no_longer_asked = |node_error: &NodeError| match node_error {
+    let is_registration_refused = |node_error: &NodeError| match node_error {
         NodeError::Handshake(cause) => **cause == NodeError::ReadOnly,
         _ => false,
     };
-    wait_until_both_fail_with(&lock, "both nodes refuse the registration", is_no_longer_asked).await;
+    wait_until_both_fail_with(&lock, "both nodes refuse the registration", is_registration_refused).await;
     command_on_faulty(&cluster, &["REPLICAOF", "NO", "ONE"]).await;
     assert_recovers(&cluster, &lock).await;
 }
@@ -140,7 +140,7 @@ async fn a_lack_of_memory_is_reported() {
     assert_recovers(&cluster, &lock).await;
 }
 
-/// Each key takes a millisecond to load, so the calls meet a loading server.
+/// Each of 1,500 keys takes a millisecond to load, so the lock call reaches the servers while they load.
 #[tokio::test]
 async fn a_loading_server_is_reported() {
     let options = ServerOptions::default()

@@ -1,7 +1,7 @@
 //! `MultiLock::across`: groups over two quorums, on real servers.
 //!
-//! Promises: all clients lock the quorums in one order, a group is all or nothing, and is lost with a lease
-//! of either quorum.
+//! Promises: all clients lock the quorums in one order, a group is locked as a whole or not at all, and a group is lost
+//! with the lease of either quorum.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use redquorum::{LockOptions, MultiLock, MultiLockGuard, MultiQuorumLock, Quorum}
 use redquorum_tests::{Cluster, Stopwatch};
 
 use super::{
-    super::servers::{SOON, builder, put_owner, wait_for_subscribers},
+    super::servers::{SOON, builder, put_lease, wait_for_subscribers},
     LONG, OTHER_ID, wait_until_unlocked,
 };
 
@@ -17,12 +17,12 @@ use super::{
 async fn quorums_are_locked_in_one_order_whatever_the_order_of_arguments() {
     let (eu, us) = (Cluster::start(1).await, Cluster::start(1).await);
     let (one, other) = (TwoRegions::connect(&eu, &us).await, TwoRegions::connect(&eu, &us).await);
-    let group = one.group(false).lock().await.unwrap();
+    let group = one.group().lock().await.unwrap();
     assert_eq!(resources(&group), ["x", "y"]);
     group.unlock().await.unwrap();
-    let reversed = other.group(true).lock().await.unwrap();
+    let reversed = other.reversed_group().lock().await.unwrap();
     assert_eq!(resources(&reversed), ["x", "y"]);
-    let waiting = one.group(false);
+    let waiting = one.group();
     let waiting = tokio::spawn(async move { waiting.lock().await.map(drop) });
     wait_for_subscribers(eu.server(0), "x", 1).await;
     reversed.unlock().await.unwrap();
@@ -31,7 +31,7 @@ async fn quorums_are_locked_in_one_order_whatever_the_order_of_arguments() {
     let tasks: Vec<_> = (0..8)
         .map(|number| {
             let regions = if number % 2 == 0 { &one } else { &other };
-            let group = regions.group(number % 4 < 2);
+            let group = if number % 4 < 2 { regions.reversed_group() } else { regions.group() };
             tokio::spawn(async move {
                 for _ in 0..10 {
                     group.lock().await.unwrap().unlock().await.unwrap();
@@ -51,10 +51,10 @@ async fn a_group_over_two_quorums_is_all_or_nothing_and_lost_with_either_lease()
     let regions = TwoRegions::connect(&eu, &us).await;
     for (cluster, taken) in [(&eu, "x"), (&us, "y")] {
         for server in cluster.servers() {
-            put_owner(server, taken, OTHER_ID, LONG).await;
+            put_lease(server, taken, OTHER_ID, LONG).await;
         }
-        assert!(regions.group(false).try_lock().await.unwrap().is_none());
-        assert!(regions.group(true).try_lock_for(Duration::from_millis(200)).await.unwrap().is_none());
+        assert!(regions.group().try_lock().await.unwrap().is_none());
+        assert!(regions.reversed_group().try_lock_for(Duration::from_millis(200)).await.unwrap().is_none());
         let (other, free) = if taken == "x" { (&us, "y") } else { (&eu, "x") };
         wait_until_unlocked(other.servers(), &[free]).await;
         for server in cluster.servers() {
@@ -62,7 +62,7 @@ async fn a_group_over_two_quorums_is_all_or_nothing_and_lost_with_either_lease()
         }
     }
     for (broken, sound, free) in [(&us, &eu, "x"), (&eu, &us, "y")] {
-        let group = regions.group(false).options(LockOptions::new().ttl(ttl)).lock().await.unwrap();
+        let group = regions.group().options(LockOptions::new().ttl(ttl)).lock().await.unwrap();
         assert_eq!(resources(&group), ["x", "y"]);
         assert!(group.is_valid() && group.leases().all(|lease| lease.fencing_token().as_u64() > 0));
         let watch = Stopwatch::start();
@@ -80,7 +80,7 @@ async fn a_group_over_two_quorums_is_all_or_nothing_and_lost_with_either_lease()
     }
     wait_until_unlocked(eu.servers(), &["x"]).await;
     wait_until_unlocked(us.servers(), &["y"]).await;
-    regions.group(true).lock().await.unwrap().unlock().await.unwrap();
+    regions.reversed_group().lock().await.unwrap().unlock().await.unwrap();
 }
 
 /// Returns the resources of the leases, in the order in which their quorums were locked.
@@ -100,9 +100,13 @@ impl TwoRegions {
         Self { eu: named("eu", eu).await, us: named("us", us).await }
     }
 
-    /// Returns the group of `x` in `eu` and `y` in `us`, named in this or in the reversed order.
-    fn group(&self, is_reversed: bool) -> MultiQuorumLock {
-        let (x, y) = (self.eu.red_lock("x"), self.us.red_lock("y"));
-        MultiLock::across(if is_reversed { [y, x] } else { [x, y] })
+    /// Returns the group of `x` in `eu` and `y` in `us`, given in the order in which all clients lock.
+    fn group(&self) -> MultiQuorumLock {
+        MultiLock::across([self.eu.red_lock("x"), self.us.red_lock("y")])
+    }
+
+    /// Returns the same group as [`group`](Self::group), given in the reversed order.
+    fn reversed_group(&self) -> MultiQuorumLock {
+        MultiLock::across([self.us.red_lock("y"), self.eu.red_lock("x")])
     }
 }

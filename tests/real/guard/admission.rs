@@ -1,6 +1,6 @@
-//! Admission of new nodes: by `admin::init`, or after a quarantine.
+//! Admission of new nodes: by `admin::init` or `admin::init_if_needed`, or at the end of a quarantine.
 //!
-//! Promise: `init` never lets a node vote at once that may have forgotten a lease.
+//! Promise: if a node may have forgotten a lease, `init` does not end the quarantine of the node.
 //! Numbers such as S19 are those of the scenarios in `docs/SIMULATION.md`.
 
 use std::time::Instant;
@@ -31,7 +31,7 @@ async fn assert_no_keys(servers: &[Server]) {
     }
 }
 
-/// S50: servers that are all empty may be new, or may all have lost their data.
+/// S50: if all servers are empty, they may be new, or may all have lost their data.
 #[tokio::test]
 async fn the_error_of_new_servers_names_the_remaining_time_and_the_remedy() {
     let cluster = Cluster::start(3).await;
@@ -49,7 +49,7 @@ async fn the_error_of_new_servers_names_the_remaining_time_and_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_lock_with_a_long_quorum_timeout_waits_out_the_quarantine_of_new_servers() {
+async fn a_lock_with_a_long_quorum_timeout_outlasts_the_quarantine_of_new_servers() {
     let cluster = Cluster::start(3).await;
     let begin = Instant::now();
     let lock = builder(cluster.urls()).connect().await.unwrap().red_lock("r");
@@ -72,14 +72,17 @@ async fn initialized_servers_vote_at_once() {
     quorum.red_lock("r").try_lock().await.unwrap().unwrap().unlock().await.unwrap();
 }
 
-/// Servers that were initialized and then lost everything do not count as new.
+/// Servers that were initialized and then lost all data go into quarantine, like servers that were never initialized.
 #[tokio::test]
-async fn a_quorum_that_lost_all_data_does_not_count_as_new() {
+async fn a_quorum_that_lost_all_data_votes_only_after_a_quarantine() {
     let cluster = Cluster::start(3).await;
     let [quorum, _] = two_clients(&cluster, RestartGuard::PerConnection).await;
     join_all(cluster.servers().iter().map(Server::restart_empty)).await;
     let lock = quorum.red_lock("r");
-    let has_an_end = async || matches!(lock.try_lock().await, Err(Error::NoQuorum(error)) if error.retry_after().is_some());
+    let has_an_end = async || {
+        let outcome = lock.try_lock().await;
+        matches!(outcome, Err(Error::NoQuorum(error)) if error.retry_after().is_some())
+    };
     eventually(SOON, "the servers are in quarantine", has_an_end).await;
     drop(lock_eventually(&lock).await);
 }
@@ -110,8 +113,8 @@ async fn init_changes_nothing_if_a_server_belongs_to_another_quorum() {
     assert_eq!(*node, addresses(&cluster)[2]);
     assert!(metadata.starts_with("name=other nodes=1 "), "{metadata}");
     assert_no_keys(cluster.some(0..2)).await;
-    let owner = builder([cluster.server(2).url()]).name("other").connect().await.unwrap();
-    assert!(owner.red_lock("r").try_lock().await.unwrap().is_some());
+    let other_quorum = builder([cluster.server(2).url()]).name("other").connect().await.unwrap();
+    assert!(other_quorum.red_lock("r").try_lock().await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -130,7 +133,8 @@ async fn init_changes_nothing_while_a_server_is_down() {
     admin::init(&builder).await.unwrap();
 }
 
-/// One client finds metadata that another has just written, and leaves it unchanged.
+/// The first registration of each server writes the node metadata and begins the quarantine. Later registrations change
+/// neither.
 #[tokio::test]
 async fn clients_that_connect_to_new_servers_together_begin_one_quarantine() {
     for _ in 0..3 {

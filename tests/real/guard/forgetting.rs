@@ -1,6 +1,7 @@
 //! Servers that lose votes: restarted empty, flushed, or restored from a snapshot.
 //!
-//! Promise: with a restart guard, no second client locks beside a lease that a node has forgotten.
+//! Promises: with a restart guard, no second client locks while a lease is valid that a node has forgotten. Tokens grow
+//! even if a majority of nodes forgets counters.
 //! Numbers such as S19 are those of the scenarios in `docs/SIMULATION.md`.
 
 use redquorum::{RestartGuard, inspection::NodeInspection};
@@ -35,18 +36,18 @@ async fn a_flushed_server_admits_no_second_holder() {
     }
 }
 
-/// S12: the node metadata of the snapshot names an earlier incarnation.
+/// S12: the snapshot has no node metadata, or the metadata of an earlier incarnation.
 #[tokio::test]
 async fn a_server_restored_from_a_snapshot_admits_no_second_holder() {
-    for is_known in [false, true] {
+    for has_metadata in [false, true] {
         assert_exclusion_broken_under(&[RestartGuard::Off], async |variant| {
             let cluster = Cluster::start_with(3, ServerOptions::default().keeping_data()).await;
-            // The snapshot is from before the registration, or has the node metadata.
+            // This snapshot is from before the registration, so it has no node metadata.
             cluster.server(1).command(&["SAVE"]).await;
             let scenario = Scenario::on(cluster, variant).await;
-            if is_known {
+            if has_metadata {
                 lock_eventually(&scenario.contender).await.unlock().await.unwrap();
-                // Otherwise the snapshot would restore a key that locks the resource.
+                // The snapshot must not have a key that locks the resource.
                 let is_free = async || !is_locked(scenario.node_1(), "r").await;
                 eventually(SOON, "node 1 is unlocked", is_free).await;
                 scenario.node_1().command(&["SAVE"]).await;
@@ -85,12 +86,12 @@ async fn tokens_keep_growing_after_a_majority_is_restored_from_a_snapshot() {
         for server in cluster.some(0..2) {
             server.restart_keeping_data().await;
         }
-        // An attempt that reaches only one server fails, and would raise the counter above the forgotten
-        // value.
+        // An attempt that reaches only one server would fail, but would raise the counter of this server above the
+        // forgotten value.
         eventually(SOON, "the client reaches both servers again", async || {
             let inspection = other.inspect("r").await;
-            let silent = |node: &&NodeInspection| node.holder().is_err();
-            inspection.is_ok_and(|inspection| inspection.nodes().filter(silent).count() == 1)
+            let has_failed = |node: &&NodeInspection| node.holder().is_err();
+            inspection.is_ok_and(|inspection| inspection.nodes().filter(has_failed).count() == 1)
         })
         .await;
         let after = next(&other).await;

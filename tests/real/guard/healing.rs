@@ -1,4 +1,5 @@
-//! Leases whose keys servers lose: renewals restore the keys, and count as soon as that is safe.
+//! Leases whose keys a server loses by a flush. The next renewal restores the key, and renewals count on that node
+//! after the attempt timeout, before the end of the quarantine.
 
 use std::time::Instant;
 
@@ -41,9 +42,9 @@ async fn renewals_restore_a_flushed_lease_at_once_and_count_after_the_attempt_ti
         eventually(SOON, "the renewal reports the abstention", does_abstain).await;
         assert!(!matches!(contender.try_lock().await, Ok(Some(_))));
         renew_until_counted(&guard).await;
-        let again = flushed.elapsed();
-        assert!(again >= ATTEMPT_TIMEOUT, "counted again after {again:?}");
-        assert!(again < TTL, "renewals waited for the end of the quarantine: {again:?}");
+        let took = flushed.elapsed();
+        assert!(took >= ATTEMPT_TIMEOUT, "renewals counted again after {took:?}");
+        assert!(took < TTL, "renewals did not count before the end of the quarantine: {took:?}");
     }
     assert!(guard.is_valid());
     let token = guard.fencing_token();
@@ -51,8 +52,8 @@ async fn renewals_restore_a_flushed_lease_at_once_and_count_after_the_attempt_ti
     assert!(lock_eventually(&contender).await.fencing_token() > token);
 }
 
-/// Only the holder knows the lease, and its renewals restore it before the validity ends. No node votes
-/// meanwhile.
+/// After the flush, no server has a key of the lease. The renewals of the holder restore the keys before the validity
+/// ends. In this time, the nodes abstain.
 #[tokio::test]
 async fn a_renewed_lease_survives_a_flush_of_all_servers_without_a_second_holder() {
     assert_exclusion_broken_under(&[RestartGuard::Off], async |Variant { guard, .. }| {

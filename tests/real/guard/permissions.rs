@@ -7,7 +7,8 @@ use redquorum::{
 
 use super::*;
 
-/// Returns urls for an ACL user of its own, so that the fixture can still control the servers.
+/// Makes a user `locker` with all permissions and then these rules on each server, and returns the URLs of this user.
+/// The helpers of the tests still control the servers as the default user.
 async fn urls_of_a_user(cluster: &Cluster, rules: &[&str]) -> Vec<String> {
     for server in cluster.servers() {
         let user = ["ACL", "SETUSER", "locker", "on", ">first", "~*", "&*", "+@all"];
@@ -29,7 +30,7 @@ async fn the_error_of_a_user_without_info_names_the_remedy() {
         for hint in ["INFO", "+info", "RestartGuard::Off"] {
             assert!(text.contains(hint), "{text} does not name {hint}");
         }
-        // All servers refuse the user. The error names the first one in the given order that has answered.
+        // Each server refuses the user. The error names one of the servers.
         let names = |server: &Server| text.contains(&format!("127.0.0.1:{}", server.port()));
         assert!(cluster.servers().iter().any(names), "{text} names no server");
     }

@@ -1,6 +1,7 @@
-//! Promoted replicas, and masters that were replicas meanwhile: their data is that of another server.
+//! Promoted replicas, and masters that were replicas for a while. Both have the data of another server.
 //!
-//! Promise: a restart guard notices the change, and the node abstains for a quarantine.
+//! Promise: a restart guard detects the change, and the node abstains for a quarantine. One exception: `PerConnection`
+//! does not detect that a master was a replica of its own replica, if no client called it in this time.
 //! Numbers such as S19 are those of the scenarios in `docs/SIMULATION.md`.
 
 use redquorum::{
@@ -13,12 +14,11 @@ use super::*;
 
 /// Starts three nodes, and a fourth server that is no node.
 async fn cluster(options: ServerOptions) -> Cluster {
-    // Without this delay, a full synchronization begins at once. By default, the master waits for more
-    // replicas.
+    // With a delay of zero, a full synchronization begins at once. By default, the master waits for more replicas.
     Cluster::start_with(4, options.config("repl-diskless-sync-delay", "0")).await
 }
 
-/// Makes one server a replica of another, and waits until it has all data.
+/// Makes one server a replica of another, and waits until the replica has all data.
 async fn follow(replica: &Server, master: &Server) {
     replica.command(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]).await;
     eventually(SOON, "the replica has its master's data", async || {
@@ -44,15 +44,15 @@ async fn promote(replica: &Server) {
     replica.command(&["REPLICAOF", "NO", "ONE"]).await;
 }
 
-/// S13: the replica takes over the address of node 1 without the holder's vote. Persistence on disk does not
-/// help.
+/// S13: the replica gets the address of node 1, but does not have the holder's vote. Persistence on disk does not
+/// change this.
 #[tokio::test]
 async fn a_promoted_replica_without_the_last_vote_admits_no_second_holder() {
     for options in [ServerOptions::default(), ServerOptions::persistent()] {
         assert_exclusion_broken_under(&[RestartGuard::Off], async |variant| {
             let scenario = with_replica(options.clone(), variant).await;
             let replica = scenario.cluster.server(3);
-            // From here on the replica does not receive further votes.
+            // From here on, the replica receives no further votes.
             promote(replica).await;
             let held = scenario.hold().await;
             scenario.node_1().kill().await;
@@ -63,8 +63,8 @@ async fn a_promoted_replica_without_the_last_vote_admits_no_second_holder() {
     }
 }
 
-/// S15: node 1 takes over the data of another server, with the node metadata of that server or without any.
-/// The `run_id` and the connections stay.
+/// S15: node 1 gets the data of another server. Server 2 is a node and has node metadata, server 3 has none. The
+/// `run_id` and the connections of node 1 stay.
 #[tokio::test]
 async fn a_node_that_was_a_replica_of_another_server_admits_no_second_holder() {
     for master in [2, 3] {
@@ -95,8 +95,8 @@ async fn the_first_vote_of_a_node_that_was_a_replica_is_an_abstention() {
     }
 }
 
-/// A master that follows its own outdated replica for a while, and becomes a master again. The node metadata
-/// is its own, so only the replication id reveals the change.
+/// Node 1 follows its own outdated replica for a while, and becomes a master again. The replica has the node metadata
+/// of node 1, so only the replication id reveals the change.
 struct RoundTrip {
     scenario: Scenario,
     held: LockGuard,
@@ -123,7 +123,7 @@ impl RoundTrip {
 /// `PerConnection` checks the replication id at the registration of a connection, and `PerVote` in each call.
 /// `PerVote` is for deployments with proxies, or where operators change roles.
 #[tokio::test]
-async fn a_round_trip_to_the_own_replica_without_calls_is_noticed_only_per_vote() {
+async fn only_per_vote_detects_a_round_trip_without_calls() {
     assert_exclusion_broken_under(&[RestartGuard::PerConnection, RestartGuard::Off], async |variant| {
         RoundTrip::as_replica(variant).await.second_holder_overlaps().await
     })
@@ -131,7 +131,7 @@ async fn a_round_trip_to_the_own_replica_without_calls_is_noticed_only_per_vote(
 }
 
 #[tokio::test]
-async fn a_round_trip_to_the_own_replica_is_noticed_by_the_next_connection() {
+async fn the_next_connection_detects_a_round_trip() {
     assert_exclusion_broken_under(&[RestartGuard::Off], async |variant| {
         let trip = RoundTrip::as_replica(variant).await;
         trip.scenario.node_1().command(&["CLIENT", "KILL", "TYPE", "NORMAL"]).await;
@@ -141,13 +141,13 @@ async fn a_round_trip_to_the_own_replica_is_noticed_by_the_next_connection() {
 }
 
 /// If a client calls while the server is a replica, the refusal ends the connection, and the next
-/// registration notices the change.
+/// registration detects the change.
 #[tokio::test]
-async fn a_round_trip_to_the_own_replica_is_noticed_by_a_call_meanwhile() {
+async fn a_call_to_the_replica_detects_a_round_trip() {
     assert_exclusion_broken_under(&[RestartGuard::Off], async |variant| {
         let trip = RoundTrip::as_replica(variant).await;
         let reply = trip.scenario.reply_of_node_1().await;
-        // The server has not refused yet, because it takes longer to become a replica.
+        // The server takes too long to become a replica, and has not refused yet.
         if reply == NodeReply::Failed(NodeError::TimedOut) {
             return None;
         }
@@ -162,7 +162,7 @@ async fn a_round_trip_to_the_own_replica_is_noticed_by_a_call_meanwhile() {
     .await;
 }
 
-/// A known cost: the replication id of a master changes with its first replica, so the node goes into
+/// A known limitation: the replication id of a master changes with its first replica, so the node goes into
 /// quarantine although it has forgotten nothing.
 #[tokio::test]
 async fn a_node_with_its_first_replica_is_quarantined_at_the_next_registration() {

@@ -1,5 +1,5 @@
-//! Restarts of servers without persistence under a lease: one after the other, which the lease has to
-//! survive, and all at once.
+//! Restarts of servers without persistence under a lease: one after the other, and all at once. The lease has to
+//! survive only the restarts one after the other. No restarts may admit a second holder.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,7 +11,7 @@ use redquorum::{FencingToken, LockOptions, RestartGuard};
 
 use super::*;
 use crate::real::behaviours::NODE_METADATA;
-use crate::real::servers::owners;
+use crate::real::servers::leases;
 
 const NODES: usize = 5;
 const QUORUM: usize = 3;
@@ -55,8 +55,9 @@ const ENOUGH_TRIES: u64 = 50;
 
 /// The result of a disturbance under a lease.
 struct Outcome {
-    /// The tokens of contenders from before the end of the disturbance.
+    /// The tokens of all leases that contenders acquired before the end of the disturbance.
     tokens: Vec<FencingToken>,
+    /// The number of attempts of contenders.
     tries: u64,
     /// Whether the lease was valid at the end of the disturbance.
     is_valid: bool,
@@ -72,7 +73,7 @@ async fn disturb_under_lease(
     admin::init(&builder).await.unwrap();
     let connect = || builder.clone().connect();
     let (holder, one, other) = (connect().await.unwrap(), connect().await.unwrap(), connect().await.unwrap());
-    // A server that votes in the next second would begin its counter above the token.
+    // If a server voted in the next second, the server would begin its counter above the token.
     let is_early = async || time_of(cluster.server(0)).await.subsec_millis() < 500;
     eventually(SOON, "the first half of a second", is_early).await;
     let held = holder.red_lock("r").lock().await.unwrap();
@@ -104,8 +105,8 @@ async fn disturb_under_lease(
     Outcome { tokens, tries: tries.into_inner(), is_valid }
 }
 
-/// Restarts all servers one after the other, `rounds` times. Each restart follows as soon as renewals may
-/// count on the server before.
+/// Restarts all servers one after the other, `rounds` times. The next server is restarted as soon as renewals may count
+/// on the server before it.
 async fn restart_one_by_one(cluster: &Cluster, held: &LockGuard, rounds: usize) {
     // From here on, a new counter begins above the token.
     let is_later = async || time_of(cluster.server(0)).await.as_secs() * STEPS_PER_SECOND > token_of(held);
@@ -131,8 +132,8 @@ async fn restart_one_by_one(cluster: &Cluster, held: &LockGuard, rounds: usize) 
     assert!(held.is_valid(), "{}", held.node_replies());
 }
 
-/// Waits until a client has registered the present incarnation of the server, and until renewals may count
-/// there by the server's clock.
+/// Waits until a client has registered the present incarnation of the server, and until renewals may count on the
+/// server. The clock of the server decides when renewals may count.
 async fn wait_until_renewals_count(server: &Server) {
     let run_id = server.run_id().await;
     let is_registered = async || {
@@ -146,18 +147,18 @@ async fn wait_until_renewals_count(server: &Server) {
     eventually(SOON, "renewals may count", do_renewals_count).await;
 }
 
-/// Returns the number of servers on which the guard has the lock. Asserts that no server has the lock of
-/// another lease id, and that none has given a vote above the token.
+/// Returns the number of servers that have the key of the guard's lease. Asserts that no server has the key of
+/// another lease, and that no server has given a vote above the token.
 async fn held_on(cluster: &Cluster, held: &LockGuard) -> usize {
-    let (owner, token) = (held.id().to_string(), token_of(held));
+    let (lease_id, token) = (held.id().to_string(), token_of(held));
     let mut count = 0;
     for server in cluster.servers() {
-        let owners = owners(server, "r").await;
-        assert!(owners.iter().all(|(found, _)| *found == owner), "{owners:?} in place of {owner}");
-        count += owners.len();
+        let leases = leases(server, "r").await;
+        assert!(leases.iter().all(|(found, _)| *found == lease_id), "{leases:?} in place of {lease_id}");
+        count += leases.len();
         let counter: Option<u64> = server.query(cmd("GET").arg("redisson_lock_token:{r}")).await;
-        // A renewal that finds no counter begins a new one at a whole second, above the token. A vote would
-        // be larger than that.
+        // A renewal that finds no counter begins a new counter at a whole second, which may be above the token. The
+        // next vote would be larger, and not a whole second.
         let is_voteless = |counter: u64| counter <= token || counter.is_multiple_of(STEPS_PER_SECOND);
         assert!(counter.is_none_or(is_voteless), "a vote above {token}: {counter:?}");
     }
@@ -174,7 +175,8 @@ async fn time_of(server: &Server) -> Duration {
     Duration::from_secs(seconds) + Duration::from_micros(microseconds)
 }
 
-/// Two rounds over all servers, at a pace with four of five servers in quarantine at any time.
+/// Two rounds over all servers. The restarts follow so fast that up to four of five servers are in quarantine at a
+/// time.
 #[tokio::test]
 async fn a_lease_survives_restarts_of_all_servers_in_turn_without_a_second_holder() {
     let Outcome { tokens, tries, is_valid } =
@@ -186,7 +188,7 @@ async fn a_lease_survives_restarts_of_all_servers_in_turn_without_a_second_holde
     assert!(tries > ENOUGH_TRIES, "too few tries: {tries}");
 }
 
-/// All servers restart together. The lease may be lost, but no other client may lock while it is valid.
+/// All servers restart together. The lease may be lost, but no other client may lock while the lease is valid.
 #[tokio::test]
 async fn servers_that_restart_together_admit_no_second_holder() {
     assert_exclusion_broken_under(&[RestartGuard::Off], async |Variant { guard, .. }| {

@@ -56,7 +56,8 @@ const RENEW: &str = "
     end
     return renewed";
 
-/// The ttl of a latch: a key by which a repeated `UNLOCK` returns the result of the first.
+/// The ttl of a latch. A latch of Redisson is a key by which a repeated `UNLOCK` returns the result of the first
+/// `UNLOCK`.
 const LATCH_TTL_MILLIS: u32 = 16_000;
 
 /// A Java process with Redisson. The threads of a process share its id.
@@ -69,11 +70,12 @@ pub(super) struct Redisson {
     lease: Duration,
 }
 
-/// A lock object, as one thread uses it.
+/// A lock object, as one thread of the Java process uses it.
 #[derive(Clone)]
 pub(super) struct RLock {
     redisson: Redisson,
     name: String,
+    /// The id of the process and the number of the thread. It is a lease id for redquorum.
     owner: String,
     /// Notified when a `lock` call has subscribed and was refused afterwards.
     asleep: Arc<Notify>,
@@ -115,7 +117,7 @@ impl RLock {
 
     /// Makes one attempt. `Err` is the remaining ttl of the holder.
     pub(super) async fn try_lock(&self) -> Result<(), Duration> {
-        let left: Option<i64> = self.eval(LOCK, &[&self.name], &[&self.lease(), &self.owner]).await;
+        let left: Option<i64> = self.eval(LOCK, &[&self.name], &[&self.ttl_millis(), &self.owner]).await;
         left.map_or(Ok(()), |left| Err(u64::try_from(left).map_or(Duration::MAX, Duration::from_millis)))
     }
 
@@ -140,33 +142,35 @@ impl RLock {
         }
     }
 
-    /// Whether the last hold was removed; `None` if the owner had no hold.
+    /// Removes one hold. Returns whether the hold was the last; `None` if the owner had no hold.
     pub(super) async fn unlock(&self) -> Option<bool> {
         let latch = format!("{}:{}", self.derived("redisson_unlock_latch"), Uuid::new_v4().simple());
         let keys = [&self.name, &self.derived("redisson_lock__channel"), &latch];
-        let arguments = ["0", &self.lease(), &self.owner, "PUBLISH", &LATCH_TTL_MILLIS.to_string()];
+        let arguments = ["0", &self.ttl_millis(), &self.owner, "PUBLISH", &LATCH_TTL_MILLIS.to_string()];
         let unlocked = self.eval(UNLOCK, &keys.map(String::as_str), &arguments).await;
         let mut connection = self.redisson.connection.clone();
         cmd("DEL").arg(latch).exec_async(&mut connection).await.unwrap();
         unlocked
     }
 
-    /// Whether the resource was locked.
+    /// Deletes the lock of any owner. Returns whether the resource was locked.
     pub(super) async fn force_unlock(&self) -> bool {
         let keys = [&self.name, &self.derived("redisson_lock__channel")];
         self.eval(FORCE_UNLOCK, &keys.map(String::as_str), &["0", "PUBLISH"]).await
     }
 
-    /// Whether the owner had the lock.
+    /// Renews the lock. Returns whether the owner had the lock.
     pub(super) async fn renew(&self) -> bool {
-        let renewed: Vec<bool> = self.eval(RENEW, &[&self.name], &[&self.lease(), &self.owner]).await;
+        let renewed: Vec<bool> = self.eval(RENEW, &[&self.name], &[&self.ttl_millis(), &self.owner]).await;
         renewed == [true]
     }
 
-    fn lease(&self) -> String {
+    /// Returns the ttl in milliseconds, as an argument of a script.
+    fn ttl_millis(&self) -> String {
         self.redisson.lease.as_millis().to_string()
     }
 
+    /// Returns the name of a key or channel that belongs to the lock.
     fn derived(&self, prefix: &str) -> String {
         if self.name.contains('{') {
             format!("{prefix}:{}", self.name)

@@ -1,5 +1,5 @@
-//! Ends of leases of one kind while clients of the other kind wait or hold: unlocks by other clients,
-//! force-unlocks, and ends of ttls.
+//! Ends of leases of one kind while clients of the other kind wait or hold: force-unlocks, ends of ttls, and unlocks
+//! and renewals by a client that does not have the lease.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use redquorum_tests::{Cluster, Direction, Proxy, Stopwatch};
 use super::{
     super::{
         behaviours::loss,
-        servers::{client, owners, wait_for_subscribers},
+        servers::{client, leases, wait_for_subscribers},
     },
     MAX_HAND_OVER, assert_prompt,
     client::{Redisson, Wake},
@@ -22,16 +22,16 @@ async fn neither_kind_can_unlock_or_renew_locks_of_the_other_kind() {
     let (quorum, redisson) = (client(&cluster).await, redisson(&cluster).await);
     let rlock = redisson.lock("r", 1);
     let red_lock = quorum.red_lock("r").lock().await.unwrap();
-    let before = owners(cluster.server(0), "r").await;
+    let before = leases(cluster.server(0), "r").await;
     assert_eq!((rlock.unlock().await, rlock.renew().await), (None, false));
-    assert_eq!(owners(cluster.server(0), "r").await, before);
+    assert_eq!(leases(cluster.server(0), "r").await, before);
 
     cluster.server(0).command(&["DEL", "r"]).await;
     rlock.try_lock().await.unwrap();
     assert!(red_lock.renew().await.is_err());
     assert!(!red_lock.is_valid());
     assert_eq!(loss(red_lock.unlock().await.unwrap_err()), LossReason::Revoked);
-    assert_eq!(owners(cluster.server(0), "r").await, [(rlock.owner().to_owned(), 1)]);
+    assert_eq!(leases(cluster.server(0), "r").await, [(rlock.owner().to_owned(), 1)]);
 }
 
 #[tokio::test]
@@ -62,8 +62,8 @@ async fn an_rlock_force_unlock_wakes_a_waiter_and_revokes_the_lease() {
     assert!(redisson.lock("r", 1).force_unlock().await);
     waiting.await.unwrap();
     assert_prompt(start);
-    // The waiter has unlocked again. If no other lease held the resource, the renewal would restore the
-    // deleted key.
+    // The waiter has unlocked again. If the resource were free at the next renewal of `guard`, the renewal would
+    // restore the deleted key.
     redisson.lock("r", 1).lock().await;
     assert_eq!(guard.lost().await.reason, LossReason::Revoked);
     assert!(locked.undelayed() < ttl / 3 + MAX_HAND_OVER, "{locked:?}");
@@ -77,7 +77,7 @@ async fn after_an_rlock_force_unlock_a_renewal_restores_the_lock_of_a_free_resou
     assert!(redisson.lock("r", 1).force_unlock().await);
     guard.renew().await.unwrap();
     assert!(redisson.lock("r", 1).try_lock().await.is_err());
-    assert_eq!(owners(cluster.server(0), "r").await, [(guard.id().to_string(), 1)]);
+    assert_eq!(leases(cluster.server(0), "r").await, [(guard.id().to_string(), 1)]);
 }
 
 #[tokio::test]

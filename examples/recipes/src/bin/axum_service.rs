@@ -1,4 +1,5 @@
-//! A service with several instances, of which one leads: health, leader, and a graceful shutdown.
+//! A service with several instances, of which one leads. Each instance serves its health and the leader over HTTP,
+//! and shuts down at a signal without a wait for the ttl.
 //!
 //! Nodes and settings come from a file or the environment. `redquorum init` has to make the quorum
 //! once, before:
@@ -73,7 +74,7 @@ struct Service {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    // The handlers come first, so that an early signal does not kill the process.
+    // The signal handlers are installed first, so that an early signal does not kill the process.
     let signals = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let quorum = settings::load(arguments.config.as_deref())?.connect().await?;
     let listener = TcpListener::bind(arguments.listen).await?;
@@ -97,7 +98,7 @@ async fn main() -> anyhow::Result<()> {
     let serving = axum::serve(listener, service).with_graceful_shutdown(is_true(stopping));
     let serving = tokio::spawn(serving.into_future());
 
-    // Ends at the signal, or by an error that repeating cannot mend. The order matters: the work of
+    // This wait ends at the signal, or by an error that would occur again. The order matters: the work of
     // a leader ends before the leadership, and both end before the client.
     let led = leading.await?;
     stop.send_replace(true);
@@ -127,7 +128,7 @@ async fn lead(election: &Election, url: &str) -> Result<Infallible, Error> {
     loop {
         let leadership = match election.campaign(url).await {
             Ok(leadership) => leadership,
-            // Returned after the quorum timeout, so the loop is not busy.
+            // The call returns this error after the quorum timeout, so the loop is not busy.
             Err(Error::NoQuorum(shortage)) => {
                 println!("no leader can be elected: {shortage}");
                 continue;
@@ -156,7 +157,7 @@ async fn work(leadership: &Leadership) -> Infallible {
     }
 }
 
-/// Answers a *readiness* probe. As a liveness probe, a missing quorum would restart all instances.
+/// Answers a *readiness* probe. If this were a liveness probe, a missing quorum would restart all instances.
 async fn health(State(service): State<Service>) -> (StatusCode, String) {
     let health = service.quorum.health().await;
     let status = if health.has_quorum() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -185,7 +186,7 @@ async fn leader(State(service): State<Service>) -> (StatusCode, String) {
             (StatusCode::OK, format!("{} {}\n", leader.term(), leader.value_str().escape_debug()))
         }
         Ok(None) => (StatusCode::NOT_FOUND, "no leader\n".to_owned()),
-        // The text of an error names the nodes, and stays here.
+        // The text of an error names the nodes. Therefore the text is not part of the response.
         Err(Error::NoQuorum(_)) => {
             (StatusCode::SERVICE_UNAVAILABLE, "no quorum of nodes answered\n".to_owned())
         }

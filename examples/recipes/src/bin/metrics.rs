@@ -53,7 +53,7 @@ struct Arguments {
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let address = arguments.serve.map_or_else(free_address, Ok)?;
-    // The recorder comes first, because the metrics of earlier clients are not recorded.
+    // The recorder is installed first, because the metrics of earlier clients are not recorded.
     PrometheusBuilder::new()
         .with_http_listener(address)
         .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS)?
@@ -82,7 +82,7 @@ async fn contend(quorum: &Quorum) -> Result<(), Error> {
         let guard = lock.lock().await?;
         tokio::time::sleep(Duration::from_millis(250)).await;
         match guard.unlock().await {
-            // A lost lease is a figure on the page, and no reason to stop.
+            // A lost lease is counted in a metric. The contender continues.
             Err(Error::LeaseLost(lost)) => println!("{lost}"),
             unlocked => drop(unlocked?),
         }
@@ -117,7 +117,7 @@ fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
         Ok(builder) => builder.connect().await,

@@ -1,6 +1,6 @@
 //! Traces and metrics of a quorum through OpenTelemetry.
 //!
-//! The program prints them and needs no collector. A service uses the exporters of the crate
+//! The program prints the traces and metrics, and needs no collector. A service uses the exporters of the crate
 //! `opentelemetry-otlp` in place of `opentelemetry-stdout`, and a batch exporter in place of the
 //! simple exporter. The rest stays the same.
 //!
@@ -32,7 +32,7 @@ const RATIOS: [f64; 10] = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 1.0];
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // The exporters come first, because spans and metrics of earlier clients are not exported.
+    // The exporters are installed first, because spans and metrics of earlier clients are not exported.
     let traces = export_traces()?;
     let metrics = export_metrics()?;
 
@@ -40,7 +40,7 @@ async fn main() -> anyhow::Result<()> {
     charge(&quorum, 42).await?;
     quorum.shutdown().await;
 
-    // The exporters flush here. Without the flush, the last spans and metrics would be lost.
+    // The shutdown flushes the exporters. Without the flush, the last spans and metrics would be lost.
     traces.shutdown()?;
     metrics.shutdown()?;
     Ok(())
@@ -71,7 +71,7 @@ fn export_traces() -> anyhow::Result<SdkTracerProvider> {
 
 /// Exports the metrics of the library, once a minute and at the end.
 ///
-/// The library passes metrics to the facade `metrics`, and the recorder passes them on.
+/// The library sends metrics to the facade `metrics`. The recorder receives these metrics, and exports them.
 fn export_metrics() -> anyhow::Result<SdkMeterProvider> {
     let provider = SdkMeterProvider::builder().with_periodic_exporter(MetricExporter::default()).build();
     let recorder = OpenTelemetryRecorder::new(OpenTelemetryMetrics::new(provider.meter("recipe")));
@@ -86,7 +86,7 @@ fn with_suffix(suffix: &str) -> impl Iterator<Item = KeyName> {
     ALL.iter().map(|metric| metric.name).filter(move |name| name.ends_with(suffix)).map(KeyName::from)
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
         Ok(builder) => builder.connect().await,

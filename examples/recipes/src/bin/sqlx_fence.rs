@@ -28,7 +28,7 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS invoices (
     fence INTEGER NOT NULL DEFAULT 0
 )";
 
-/// Adds the invoice, unless an earlier run did: the largest recorded token has to stay.
+/// Adds the invoice. If an earlier run has added the invoice, the row stays, because it has the largest token.
 const INVOICE: &str = "INSERT INTO invoices (id, state) VALUES (42, 'open') ON CONFLICT DO NOTHING";
 
 // A lease may access the row more than once, hence `<=`.
@@ -44,7 +44,7 @@ struct Arguments {
     database: String,
 }
 
-/// The lease of a holder that is paused: no watchdog runs meanwhile.
+/// The options of a holder that is paused. During the pause, no watchdog renews the lease.
 const PAUSED: LockOptions = LockOptions::new().ttl(Duration::from_millis(300)).without_renewal();
 
 #[tokio::main]
@@ -91,7 +91,8 @@ async fn read(database: &SqlitePool, token: FencingToken) -> sqlx::Result<Option
     read.fetch_optional(database).await
 }
 
-/// Writes the state, and returns whether the write was accepted: a larger token refuses it.
+/// Writes the state. Returns whether the database accepted the write: if the row has a larger token, the database
+/// refuses the write.
 async fn write(database: &SqlitePool, token: FencingToken, state: &str) -> sqlx::Result<bool> {
     let write = sqlx::query(WRITE).bind(i64::from(token)).bind(42).bind(state);
     Ok(write.execute(database).await?.rows_affected() == 1)
@@ -103,7 +104,7 @@ async fn audit(database: &SqlitePool) -> anyhow::Result<(String, FencingToken)> 
     Ok((state, fence.try_into()?))
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names, or to five in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
 async fn connect() -> Result<Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
         Ok(builder) => builder.connect().await,
