@@ -384,8 +384,8 @@ impl Semaphore {
         self.request.client.context.home()
     }
 
-    /// Returns the request for the multi-permit lock. The request has the options of this semaphore, except that the lease
-    /// is always renewed and has no `hold_at_most`.
+    /// Returns the request for the multi-permit lock. The request has the options of this semaphore, except that the
+    /// lease is always renewed and has no `hold_at_most`.
     fn multi_permit_lock(&self, name: &Resource) -> LockRequest {
         self.request.singleton_lock(names::multi_permit(name), self.request.settings.clone())
     }
