@@ -200,7 +200,7 @@ fn remedy(difference: &str) -> &'static str {
     let mut protocols = difference
         .split([' ', ',', ')'])
         .filter_map(|field| field.strip_prefix("protocol=")?.parse::<u32>().ok());
-    match (protocols.next(), protocols.last()) {
+    match (protocols.next(), protocols.next_back()) {
         (Some(node), Some(client)) if node < client => {
             "an older version of redquorum made this quorum: stop all clients, then move the nodes to this version \
              (docs/OPERATIONS.md, \"Moving to a new protocol\")"
