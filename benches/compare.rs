@@ -1,5 +1,5 @@
-//! A comparison of redquorum ("ours") with rslock and with the floor, in one run, on real `redis-server` processes that
-//! the benchmark starts.
+//! A comparison of redquorum ("ours") with rslock, with the scripts of redquorum sent without the library (the "floor"),
+//! and with the customary commands of a lock ("one line"). The benchmark starts real `redis-server` processes.
 //!
 //! ```text
 //! cargo bench -p redquorum-benches --bench compare -- [--quick] [--json FILE] [--plot FILE]
@@ -42,11 +42,11 @@ use compare::{
 /// An error of a benchmark. Errors are only printed.
 pub(crate) type Problem = Box<dyn Error + Send + Sync>;
 
-/// Compares the locks of redquorum with the locks of rslock, and with the scripts of redquorum sent without the
-/// library.
+/// Compares the locks of redquorum with the locks of rslock, with the scripts of redquorum sent without the library,
+/// and with the customary commands of a lock.
 #[derive(Clone, Debug, Parser)]
 struct Arguments {
-    /// Makes fewer and shorter rounds. All scenarios together then take about a minute and a half.
+    /// Repeats each measurement less often, and measures for a shorter time. All scenarios together then take about a minute and a half.
     #[arg(long)]
     quick: bool,
     /// Writes the figures to this file, as JSON.

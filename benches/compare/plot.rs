@@ -17,7 +17,7 @@ use crate::Problem;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Draws the sections `throughput` and `scale`, if measured, and each figure as a share of its target.
+/// Draws the sections `throughput` and `scale`, if measured, and each figure that has a target.
 pub(crate) fn draw(path: &Path, sections: &[Section]) -> Result<(), Problem> {
     let root = SVGBackend::new(path, (1200, 900)).into_drawing_area();
     root.fill(&WHITE)?;
@@ -38,7 +38,7 @@ fn find<'a>(sections: &'a [Section], key: &str) -> Option<&'a Section> {
     sections.iter().find(|section| section.key == key)
 }
 
-/// Draws a line for each row of a section. The column names begin with a number, which is the x-coordinate.
+/// Draws a line for each of the first three rows of a section. The column names begin with a number, which is the x-coordinate.
 fn lines(area: &Area<'_>, title: &str, section: &Section) -> Result<(), Problem> {
     let xs: Vec<f64> = section
         .columns
@@ -69,8 +69,8 @@ fn lines(area: &Area<'_>, title: &str, section: &Section) -> Result<(), Problem>
     Ok(())
 }
 
-/// Draws a bar for each figure with a target: the figure as a share of the target. The figure meets the
-/// target if the share is at most 1.
+/// Draws a bar for each figure with a target: the figure as a share of the target, unless the share is zero or
+/// infinite. The figure meets the target if the share is at most 1.
 fn shares_of_targets(area: &Area<'_>, sections: &[Section]) -> Result<(), Problem> {
     let shares: Vec<(String, f64)> = sections
         .iter()
@@ -82,7 +82,10 @@ fn shares_of_targets(area: &Area<'_>, sections: &[Section]) -> Result<(), Proble
     let bars = shares.len();
     let most = shares.iter().map(|(_, share)| *share).fold(2.0, f64::max);
     let mut chart = ChartBuilder::on(area)
-        .caption("each figure as a share of its target: met up to 1, less is better", ("sans-serif", 18))
+        .caption(
+            "each figure as a share of its target (at most 1: met; smaller is better)",
+            ("sans-serif", 18),
+        )
         .margin(15)
         .set_label_area_size(LabelAreaPosition::Left, 360)
         .set_label_area_size(LabelAreaPosition::Bottom, 30)

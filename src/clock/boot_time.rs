@@ -1,4 +1,5 @@
-//! The monotonic time of the machine.
+//! The monotonic time of a [`BootClock`](super::BootClock): since the start of the machine on Linux, otherwise since the
+//! first call. The cfg `redquorum_portable` selects the code of the other systems on Linux, for tests of that code.
 
 use crate::clock::Instant;
 
@@ -16,8 +17,8 @@ pub(super) fn boot_time() -> Instant {
 
 /// Returns the time since the first call of this function, by [`std::time::Instant`].
 ///
-/// Some systems include suspended time. On systems that exclude suspended time, such as macOS, a lease seems valid too
-/// long, by the time for which the machine was suspended.
+/// Some systems include suspended time. Other systems, such as macOS, exclude suspended time. There, a lease seems to be
+/// valid for longer than it is, by the duration of each suspend.
 #[cfg(any(not(target_os = "linux"), redquorum_portable))]
 #[expect(clippy::disallowed_methods, reason = "the only access to real time on this system")]
 pub(super) fn boot_time() -> Instant {
@@ -41,8 +42,8 @@ mod tests {
         }
     }
 
+    /// `/proc/uptime` includes suspended time, so a time that equals the uptime includes suspended time, too.
     #[cfg(all(target_os = "linux", not(redquorum_portable)))]
-    /// The kernel's uptime is monotonic and includes suspended time.
     #[test]
     fn boot_time_equals_the_kernel_uptime() {
         use std::time::Duration;

@@ -128,7 +128,7 @@ pub(super) fn of_answer(answer: &Answer) -> &'static str {
         Answer::Abstains(_) | Answer::RenewedInQuarantine(_) => "abstained",
         Answer::WrongQuorum { .. } => "wrong_quorum",
         Answer::Error(error) => of_error(error),
-        // An answer of this kind violates the protocol.
+        // The other answers belong to other operations. A node that gives one here violates the protocol.
         _ => "protocol",
     }
 }

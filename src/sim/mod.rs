@@ -5,7 +5,7 @@
 //! simulated nodes, in virtual time and on one thread. A [`Schedule`] contains all faults of a run
 //! as data. In one build, the same schedule and the same programs always give the same run.
 //!
-//! A [`History`](history::History) records the leases and the accesses of stores, with the virtual
+//! A [`History`](history::History) records the leases, and the accesses to stores, with the virtual
 //! time since the start of the run. This *global time* is the same for all processes and nodes, and
 //! no program can read it. [`Report::check`] checks the history against a set of [`Promises`].
 
@@ -31,7 +31,8 @@ mod store;
 #[cfg(test)]
 mod tests;
 pub mod timeline;
-// The programs of the example `campaign`. The tests of broken rules run the same programs.
+// The programs of the example `campaign`. The tests in `mutations`, each of which breaks one rule of the crate, run
+// the same programs.
 #[cfg(test)]
 #[path = "../../examples/campaign/workload.rs"]
 mod workload;

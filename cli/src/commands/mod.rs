@@ -32,14 +32,15 @@ fn lock_options(ttl: Option<Duration>, quorum_timeout: Option<Duration>) -> Lock
     options
 }
 
-/// Returns the failure of `--kill-after` without `--on-loss term`.
+/// Returns the failure of `--kill-after` with an `--on-loss` other than `term`.
 fn kill_after_without_term() -> Failure {
     Failure::usage(
-        "--kill-after is the time after SIGTERM, which only `--on-loss term` sends: leave out one of the two options",
+        "--kill-after is the time after SIGTERM, which only `--on-loss term`, the default, sends: leave out --kill-after or \
+         the other --on-loss",
     )
 }
 
-/// Returns a notice if fewer nodes than a quorum have confirmed an unlock so far.
+/// Returns a message for the user if fewer nodes than a quorum have confirmed an unlock so far.
 fn unconfirmed(resource: &str, replies: &NodeReplies) -> Option<String> {
     let message = || format!("no quorum confirmed the unlock of {resource} yet; {replies}");
     (!replies.has_quorum()).then(message)

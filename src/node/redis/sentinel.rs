@@ -1,5 +1,5 @@
-//! A node behind Sentinels, whose server is the present master of a set. Each dial queries the Sentinels for that
-//! master.
+//! A node behind Sentinels. The server of the node is the present master of a set, and each dial queries the Sentinels
+//! for that master.
 
 use std::{
     pin::pin,
@@ -31,10 +31,10 @@ pub(super) struct MasterSet {
     sentinels: Vec<Endpoint>,
     login: Login,
     connector: Option<Connector>,
-    /// The lookups of the hosts of masters.
+    /// The lookups of host names of masters, which the endpoints of all dials share.
     lookups: Lookups,
-    /// The index of the Sentinel that a dial queries first, modulo the number of Sentinels. The index advances after
-    /// each failure, so that a dead Sentinel delays only one dial.
+    /// The number of failures. Modulo the number of Sentinels, this number is the index of the Sentinel that a dial
+    /// queries first, so the dial after a failure begins with another Sentinel.
     first: AtomicUsize,
 }
 
@@ -103,7 +103,7 @@ impl MasterSet {
         format!("{first}/{}", self.name)
     }
 
-    /// Returns the present master, as the first Sentinel that answers names it.
+    /// Queries one Sentinel after another, and returns the master that the first usable answer names.
     ///
     /// Each Sentinel and the master have an equal share of a dial's time.
     pub(super) async fn master(
@@ -139,8 +139,8 @@ impl MasterSet {
         dial_timeout / u32::try_from(self.sentinels.len() + 1).unwrap_or(u32::MAX)
     }
 
-    /// Has the next dial query another Sentinel first, because this Sentinel failed or named a server that cannot be
-    /// used.
+    /// Makes the next dial begin with another Sentinel, because the Sentinel just queried failed, or named a server
+    /// that cannot be used.
     pub(super) fn advance_first(&self) {
         self.first.fetch_add(1, Ordering::Relaxed);
     }

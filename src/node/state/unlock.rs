@@ -30,7 +30,7 @@ impl NodeState {
             deleted += u32::from(was_ours);
             // The resource is not free if other readers still share it.
             if was_ours && self.held(resource, now).is_none() {
-                // A writer mark stays, because the woken writer attempts now.
+                // Only the yield mark is removed. A writer mark stays, because the woken writer attempts now.
                 let was_marked = self.yield_marks.remove(resource).is_some_and(|until| !until.is_past(now));
                 if *notify {
                     // If waiters are known, newcomers yield to them for a hand-over.

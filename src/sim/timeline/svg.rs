@@ -23,15 +23,15 @@ const BAR: f64 = 15.0;
 /// The height of a bar, its label, and a gap.
 const ROW: f64 = BAR + 18.0;
 const LANE_GAP: f64 = 8.0;
-/// The height of a line of the violations below the scale.
-const SENTENCE: f64 = 15.0;
+/// The height of a line of text in the list of violations, which is below the scale.
+const VIOLATION_LINE: f64 = 15.0;
 /// The largest number of violations that are written out.
-const SENTENCES: usize = 20;
+const MAX_VIOLATIONS: usize = 20;
 const INK: &str = "#1F2933";
 const FAINT: &str = "#D5DAE1";
 
-/// Returns the picture: the legend, the lanes below each other, the scale, and the violations. The width
-/// grows with the number of leases, so that most tokens fit.
+/// Returns the picture: the legend, the lanes below each other, the scale, and the violations. The lanes
+/// are 960 to 3200 pixels wide, by the number of leases, so that most tokens fit.
 pub(super) fn draw(timeline: &Timeline<'_>) -> String {
     let leases = timeline.index.iter().filter(|record| record.granted.is_some()).count();
     let faults = timeline.faults.iter().map(|fault| fault.lane.as_str());
@@ -43,11 +43,11 @@ pub(super) fn draw(timeline: &Timeline<'_>) -> String {
     );
     let palette = lanes::palette(timeline);
     let lanes = lanes::lanes(timeline, &palette, &axis);
-    let sentences = sentences(timeline, &axis);
+    let sentences = violation_lines(timeline, &axis);
 
     let bottom = HEAD + lanes.iter().map(height).sum::<f64>();
     let right = axis.right() + 3.0 * MARGIN;
-    let full = bottom + FOOT + sentences.len() as f64 * SENTENCE + MARGIN;
+    let full = bottom + FOOT + sentences.len() as f64 * VIOLATION_LINE + MARGIN;
     let mut picture = Document::new()
         .set("viewBox", (0, 0, right.ceil(), full.ceil()))
         .set("width", right.ceil())
@@ -66,7 +66,7 @@ pub(super) fn draw(timeline: &Timeline<'_>) -> String {
     }
     for (index, sentence) in sentences.into_iter().enumerate() {
         picture.append(
-            text(MARGIN, bottom + FOOT + (index as f64 + 0.7) * SENTENCE, sentence).set("fill", BROKEN),
+            text(MARGIN, bottom + FOOT + (index as f64 + 0.7) * VIOLATION_LINE, sentence).set("fill", BROKEN),
         );
     }
     picture.to_string()
@@ -77,10 +77,10 @@ fn height(lane: &Lane) -> f64 {
 }
 
 /// Returns the text of the violations in lines as wide as the picture.
-fn sentences(timeline: &Timeline<'_>, axis: &Axis) -> Vec<String> {
+fn violation_lines(timeline: &Timeline<'_>, axis: &Axis) -> Vec<String> {
     let room = ((axis.right() - MARGIN) / CHARACTER) as usize;
     let mut lines = Vec::new();
-    for (index, violation) in timeline.violations.iter().take(SENTENCES).enumerate() {
+    for (index, violation) in timeline.violations.iter().take(MAX_VIOLATIONS).enumerate() {
         let mut line = format!("{}.", index + 1);
         for word in violation.to_string().split(' ') {
             if line.chars().count() + 1 + word.chars().count() > room {
@@ -91,7 +91,7 @@ fn sentences(timeline: &Timeline<'_>, axis: &Axis) -> Vec<String> {
         }
         lines.push(line);
     }
-    match timeline.violations.len().checked_sub(SENTENCES) {
+    match timeline.violations.len().checked_sub(MAX_VIOLATIONS) {
         None | Some(0) => {}
         Some(more) => lines.push(format!("and {more} more")),
     }
@@ -114,7 +114,7 @@ fn legend(palette: &Palette<'_>, axis: &Axis) -> Group {
         }
     }
     legend.append(vertical(x, 9.0, 21.0, INK).set("stroke-width", 2));
-    legend.append(text(x + 6.0, 19.0, "over by itself"));
+    legend.append(text(x + 6.0, 19.0, "not unlocked"));
     legend.append(announcement(x + 112.0, 20.0));
     legend.append(text(x + 122.0, 19.0, "loss announced"));
     legend
@@ -122,9 +122,9 @@ fn legend(palette: &Palette<'_>, axis: &Axis) -> Group {
 
 fn grid(axis: &Axis, bottom: f64) -> Group {
     let mut grid = Group::new();
-    for (x, written) in axis.ticks() {
+    for (x, label) in axis.ticks() {
         grid.append(vertical(x, HEAD - 8.0, bottom + 4.0, FAINT));
-        grid.append(text(x, bottom + 16.0, written).set("text-anchor", "middle"));
+        grid.append(text(x, bottom + 16.0, label).set("text-anchor", "middle"));
     }
     grid
 }

@@ -1,4 +1,4 @@
-//! The collection of the facts about all nodes, on plain connections.
+//! The collection of the facts about all nodes, on connections that do not register as a client of the quorum.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ mod info;
 pub(crate) mod metadata;
 
 /// Queries all nodes in parallel, and measures the rates of their clocks for the time `watch`. The permissions are
-/// checked for locks with these names, or without names, for locks with any name.
+/// checked for locks with the names in `names`, or for locks with any name if `names` is empty.
 ///
 /// # Errors
 ///
@@ -52,6 +52,7 @@ pub(crate) async fn gather(
             address: node.address().to_owned(),
             run_ids: run_ids(&node, &hosts, timeout).await,
             hosts,
+            // The url of a node behind Sentinels names no host of the server.
             is_behind_sentinel: node.host().is_none(),
             server: query_server(&node, timeout, watch, names).await,
         }
