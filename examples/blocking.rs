@@ -64,7 +64,7 @@ fn lead(quorum: &blocking::Quorum) -> Result<(), Error> {
     Ok(())
 }
 
-/// Connects to the nodes that `REDQUORUM_NODES` names. Without the variable: to five nodes in memory.
+/// Connects to the nodes that `REDQUORUM_NODES` names, or to five nodes in memory if the variable names no nodes.
 fn connect() -> Result<blocking::Quorum, Error> {
     match Quorum::builder().nodes_from_env() {
         // For examples only: with this setting, a node that lost all data votes at once, like a new node.

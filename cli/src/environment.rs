@@ -14,15 +14,15 @@ use crate::arguments::Arguments;
 const SET_FOR_COMMANDS: [&str; 4] =
     ["REDQUORUM_RESOURCE", "REDQUORUM_FENCING_TOKEN", "REDQUORUM_SLOT", "REDQUORUM_TERM"];
 
-/// The variables of single commands' options that are also settings of the quorum. Every program with this library
-/// reads these settings, so the command under the lock inherits the variables.
+/// The variables of options of `run`, `elect` and other commands that are also settings of the library. Every program
+/// with this library reads these variables, so the command under the lock inherits them.
 const SETTINGS_THAT_ARE_OPTIONS: [&str; 1] = ["REDQUORUM_TTL"];
 
-/// Returns the variables that `run` and `elect` remove from the environment of their command: the variables that an
-/// outer `run` or `elect` has set, and the variables of options of a single call, such as `REDQUORUM_WAIT`.
+/// Returns the variables that `run` and `elect` remove from the environment of their command, so that a redquorum inside
+/// the command does not read them: the variables that an outer `run` or `elect` has set, and the variables of options
+/// of subcommands, such as `REDQUORUM_WAIT`, except [`SETTINGS_THAT_ARE_OPTIONS`].
 ///
-/// Otherwise a redquorum inside this command would obey them. The command inherits the variables of the quorum and
-/// of the output, because these are the same for all calls.
+/// The command inherits the variables of the quorum and of the output, because these are the same for all calls.
 pub(crate) fn removed_for_commands() -> Vec<String> {
     let command = Arguments::command();
     let options = command.get_subcommands().flat_map(Command::get_arguments);
@@ -44,9 +44,9 @@ const WITHOUT_VARIABLE: [&str; 11] = [
     "admit_new_nodes",
     // `-c`: a user chooses the command for each call.
     "text",
-    // REDQUORUM_SLOT has the slot of the command that `run` started.
+    // `force-unlock --slot`: `run` sets REDQUORUM_SLOT for its command.
     "slot",
-    // As with the slot, a user chooses this lock of a semaphore for each call.
+    // `force-unlock --multi-permit`: a user chooses this lock of a semaphore for each call.
     "multi_permit",
     // `inspect --watch`: REDQUORUM_WATCH belongs to `doctor --watch`.
     "interval",
@@ -64,7 +64,8 @@ fn variable(long: &str) -> String {
 }
 
 /// Adds the environment variables to the options of a command. Options on the command line override the variables. An
-/// empty variable counts as unset, and so does the variable of a flag with a value such as `no`.
+/// empty variable counts as unset. The variable of a flag also counts as unset if its value is `no`, `false`, `0` or
+/// the like.
 pub(crate) fn read_environment(command: Command, environment: &impl Fn(&str) -> Option<OsString>) -> Command {
     let command = command.mut_args(|option| {
         let is_flag = matches!(option.get_action(), ArgAction::SetTrue);
@@ -85,7 +86,8 @@ fn is_unset(value: &OsStr, is_flag: bool) -> bool {
     value.is_empty() || (is_flag && is_denial())
 }
 
-/// Returns the environment variable that an option has this value from. The option is named as in clap's errors:
+/// Returns the environment variable of an option, if the variable has this value. The same value on the command line is
+/// not distinguished. The option is named as in clap's errors:
 /// `--ttl <DURATION>`.
 pub(crate) fn origin(
     option: &str,

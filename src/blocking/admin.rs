@@ -1,5 +1,5 @@
-//! The functions of the module [`admin`](crate::admin) that wait, for threads. [`crate::admin::fingerprint`] does not
-//! wait, and is for both APIs.
+//! Blocking versions of the async functions of the module [`admin`](crate::admin). [`crate::admin::fingerprint`] is not
+//! async, and is for both APIs.
 //!
 //! [`force_unlock`] and [`list`] use the thread of their client. Each other function starts a thread for the
 //! connections of the call. That thread ends after the call.

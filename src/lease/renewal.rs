@@ -19,14 +19,15 @@ use crate::{
 
 /// One renewal of one lease.
 ///
-/// A renewal is an acquisition with the same lease id, under the same rule: a quorum of all configured nodes within the
-/// validity. The new validity counts from the start of this round.
+/// The rule of a renewal is the rule of an acquisition: a quorum of all configured nodes has to confirm the lease within
+/// its validity. The new validity counts from the start of the round.
 #[derive(Debug)]
 pub(crate) struct Renewal {
     pub(crate) lease: Arc<ActiveLease>,
     start: Instant,
     tally: RenewalTally,
-    /// Whether the renewal extends the validity. Otherwise it only queries the lease.
+    /// Whether the renewal extends the validity. Otherwise the nodes confirm the lease and store the number of holds, and
+    /// the validity stays.
     extends: bool,
     /// Whether a client may have been waiting for the resources when this renewal began.
     pub(crate) may_have_waiters: bool,
@@ -48,14 +49,15 @@ pub(crate) enum RenewalReason {
 
 impl Renewal {
     /// Returns a renewal that is sent after `start`. The renewal extends the validity if the lease
-    /// [is renewed](LeaseTerms::is_renewed), and otherwise only queries the lease. `renew_now` overrides this choice.
+    /// [is renewed](LeaseTerms::is_renewed). `renew_now` overrides this choice.
     pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
         let (tally, extends) = (RenewalTally::new(electorate), lease.terms.is_renewed);
         let may_have_waiters = lease.may_have_waiters();
         Self { lease, start, tally, extends, may_have_waiters, outcome: None, margin: None }
     }
 
-    /// Returns the ttl to send: the rest of the validity if the renewal does not extend the lease.
+    /// Returns the ttl to send: the ttl of the lease, or the rest of the validity if the renewal does not extend the
+    /// lease.
     pub(crate) fn ttl(&self, now: Instant) -> Duration {
         if self.extends { self.lease.ttl() } else { self.lease.valid_until().saturating_duration_since(now) }
     }
@@ -79,8 +81,8 @@ impl Renewal {
         self.outcome
     }
 
-    /// Extends the validity if the quorum answered within the old validity and the renewal does not only query the
-    /// lease. Returns whether the quorum answered in time.
+    /// Returns whether the lease was still valid when the quorum answered. If the lease was valid and this renewal
+    /// extends leases, extends the validity.
     fn complete_in_time(&mut self, clock: &dyn Clock) -> bool {
         if self.extends {
             let left = self.lease.remaining(clock.now());

@@ -45,28 +45,30 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
     /// Returns the address, which messages show, and by which the queue node order ranks the node.
     fn address(&self) -> &Arc<str>;
 
-    /// Submits a request, which is accepted or refused at the call.
+    /// Submits a request. The node accepts or refuses the request at once. The reply of a refused request is ready, and
+    /// has the same error for each operation.
     ///
     /// # Invariants
     ///
     /// 1. The order of calls is the order of execution on one connection.
-    /// 2. An accepted request is sent even if the reply is not polled or is dropped, unless the request
-    ///    expires or the connection breaks. Unlocks and withdrawals survive a broken connection until they
-    ///    expire.
+    /// 2. A drop of the reply does not cancel an accepted request. The request is not sent if the request expires, the
+    ///    connection breaks or cannot be opened, or the node becomes unresponsive, before the request is sent.
+    ///    Unlocks and withdrawals remain pending in all these cases until they expire.
     /// 3. Unlocks and withdrawals are never refused because a queue is full.
     /// 4. Every reply resolves with an answer or an error, at the latest when the node has closed. The reply of a
-    ///    silent node may resolve late, so the caller sets a deadline.
+    ///    silent node may resolve late, so the caller stops waiting at a deadline of its own.
     fn call(&self, request: Request) -> Reply;
 
-    /// Sends the notices of a resource or topic to `listener` until the subscription is dropped. A resource has release
-    /// notices. The topics are those of [`names`], such as the wakes of a waiter.
-    fn subscribe(&self, resource: &Resource, listener: Arc<dyn Listener>) -> Subscription;
+    /// Sends the notices of a topic to `listener` until the subscription is dropped. A topic is a resource, for its
+    /// release notices, or a name from [`names`], such as that of the wakes of a waiter.
+    fn subscribe(&self, topic: &Resource, listener: Arc<dyn Listener>) -> Subscription;
 
     /// Returns the unlocks and withdrawals that are neither confirmed nor expired.
     fn undelivered(&self) -> Vec<PendingUnlocks>;
 
-    /// Closes the node: refuses new requests except unlocks and withdrawals, and delivers the pending unlocks and
-    /// withdrawals. The future is ready when each of them is confirmed or has expired.
+    /// Closes the node: refuses new requests except unlocks and withdrawals. The future is ready when each accepted
+    /// request is answered or has expired, and each pending unlock or withdrawal is confirmed or has expired. A node
+    /// that was never connected drops its requests.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -84,8 +86,8 @@ pub(crate) enum Notice {
     Subscribed,
     /// The end of the connection. No notice arrives until the next [`Subscribed`](Self::Subscribed).
     Interrupted,
-    /// A published notice: of the release of a resource, a new value of a leader, an open latch or a force-unlock, or
-    /// the wake or head notice of a waiter.
+    /// A published notice. The topic shows the kind of notice: a release, a new value of a leader, the opening of a
+    /// latch, a force-unlock, a wake, or a head notice.
     Released,
 }
 

@@ -12,7 +12,7 @@ use redquorum::{Credentials, LockGuard, LockOptions, Quorum, settings};
 use redquorum_tests::{Cluster, ServerOptions, eventually};
 use tokio::time::timeout;
 
-/// The deadline of an effect that has to happen at once, on a machine under load.
+/// The deadline of an effect that is immediate on an idle machine.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Long enough for renewals on a machine under load.
@@ -27,10 +27,9 @@ async fn command_all(cluster: &Cluster, command: &[&str]) {
     }
 }
 
-async fn cluster_with_user(password: &str) -> Cluster {
+async fn cluster_with_user() -> Cluster {
     let cluster = Cluster::start_with(3, ServerOptions::default()).await;
-    let rules = [&["ACL", "SETUSER", USER, "on", "~*", "&*", "+@all"][..], &[password]].concat();
-    command_all(&cluster, &rules).await;
+    command_all(&cluster, &["ACL", "SETUSER", USER, "on", "~*", "&*", "+@all", ">first"]).await;
     cluster
 }
 
@@ -52,17 +51,18 @@ async fn assert_renewed(guard: &LockGuard) {
     assert!(lost.is_err(), "{lost:?}");
 }
 
-/// Changes the password from `first` to `second`, by the steps of `docs/OPERATIONS.md`.
-async fn rotate(cluster: &Cluster, move_clients: impl FnOnce()) {
+/// Changes the password from `first` to `second`, by the steps of `docs/OPERATIONS.md`, but closes the connections to
+/// all nodes at once instead of one node after the other.
+async fn rotate(cluster: &Cluster, give_new_password: impl FnOnce()) {
     command_all(cluster, &["ACL", "SETUSER", USER, ">second"]).await;
-    move_clients();
+    give_new_password();
     command_all(cluster, &["ACL", "SETUSER", USER, "<first"]).await;
     reconnect_user(cluster).await;
 }
 
 #[tokio::test]
 async fn a_rotation_of_the_password_costs_no_lease_if_a_provider_gives_the_present_password() {
-    let cluster = cluster_with_user(">first").await;
+    let cluster = cluster_with_user().await;
     let password = Arc::new(Mutex::new("first"));
     let provider = Arc::clone(&password);
     let quorum = Quorum::builder()
@@ -84,7 +84,7 @@ async fn a_rotation_of_the_password_costs_no_lease_if_a_provider_gives_the_prese
 
 #[tokio::test]
 async fn a_provider_that_fails_costs_no_lease_while_its_last_credentials_are_valid() {
-    let cluster = cluster_with_user(">first").await;
+    let cluster = cluster_with_user().await;
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let quorum = Quorum::builder()
@@ -95,7 +95,7 @@ async fn a_provider_that_fails_costs_no_lease_while_its_last_credentials_are_val
             async move {
                 match call {
                     0..3 => Ok(Credentials::new("first").user(USER)),
-                    _ if call.is_multiple_of(2) => panic!("of the provider"),
+                    _ if call.is_multiple_of(2) => panic!("the provider panics on purpose"),
                     _ => Err("the vault is sealed".into()),
                 }
             }
@@ -113,7 +113,7 @@ async fn a_provider_that_fails_costs_no_lease_while_its_last_credentials_are_val
 
 #[tokio::test]
 async fn a_rotation_in_the_settings_file_costs_no_lease_although_the_file_was_missing() {
-    let cluster = cluster_with_user(">first").await;
+    let cluster = cluster_with_user().await;
     let path = std::env::temp_dir().join(format!("redquorum-rotation-{}.toml", std::process::id()));
     let write = |password: &str| {
         let login = format!("redis://{USER}:{password}@");

@@ -7,7 +7,8 @@ pub(crate) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// Returns a text of at most this width: the beginning and the end, with `…` between them.
+/// Shortens a text to at most this width: keeps the beginning and the end, with `…` between them. A shorter text is
+/// unchanged.
 pub(crate) fn fitted(text: &str, most: usize) -> String {
     if width(text) <= most {
         return text.to_owned();

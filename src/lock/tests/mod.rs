@@ -3,7 +3,7 @@
 //! The tests of `election/`, `latch/`, `quorum/` and `semaphore/` use the helpers of this file, too. The tests of
 //! `quorum/` and `node/remote/` record traces by [`traces`].
 
-#![allow(clippy::disallowed_methods, reason = "these tests pass the virtual time")]
+#![allow(clippy::disallowed_methods, reason = "these tests sleep in virtual time")]
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,7 +48,7 @@ pub(crate) fn all_behave(cluster: &MemoryCluster, behaviour: &Behaviour) {
     }
 }
 
-/// Has all nodes execute their pending requests, and execute all later requests at once.
+/// Makes all nodes execute their pending requests, and from now on each request at once.
 pub(crate) fn thaw_all(cluster: &MemoryCluster) {
     cluster.servers().iter().for_each(|server| server.thaw());
 }

@@ -34,7 +34,8 @@ const COUNTER_KEYS: &str = "~redisson_lock_token:*";
 /// The time limit for the arrival of a published notice, which usually takes a round trip.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Returns the permissions of the user, for locks with the names in `names`, or for locks with any name if `names` is empty.
+/// Returns the permissions of the user for locks with the names in `names`, or for locks with any name if `names` is
+/// empty.
 pub(super) async fn query(
     connection: &mut NodeConnection,
     names: &[Vec<u8>],

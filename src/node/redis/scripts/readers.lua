@@ -1,8 +1,8 @@
 -- readers.lua  ->  the readers of a resource: the leases that share the resource
 
 -- Returns the run of readers of a held resource: phase (the vote of the first reader), epoch (the vote of the
--- next reader), the end of the last reader, and whether `lease_id` is a reader. Nil if there are no readers. A
--- key that has the field of readers, but no readers, counts as held by another lease for every caller.
+-- next reader), the end of the last reader, and whether `lease_id` is a reader. Nil if no reader is
+-- left. If the key nevertheless has the field of readers, the caller treats the resource as held by another lease.
 function node.readers(resource, held, lease_id)
   if held.lease_id ~= $SHARED then
     return nil
@@ -29,8 +29,8 @@ function node.write_epoch(resource, phase, epoch)
   redis.call('HSET', resource, $SHARED, node.format_integer(phase) .. ':' .. node.format_integer(epoch))
 end
 
--- Returns the largest vote that was given for the resources before, to this lease or to the readers that the
--- lease joins, and whether such a vote exists for each resource.
+-- Returns the vote to give again: the largest of the epochs of the readers that the lease joins, and of the
+-- counters of the other resources. Also returns whether each resource already has this lease, or readers to join.
 function node.given_vote(resources, seen)
   local vote, is_given = 0, true
   for i = 1, #resources do
@@ -45,12 +45,13 @@ end
 -- of the next reader is at least `epoch`, which is also the phase of a new run. Returns the time until the last
 -- reader ends.
 --
--- PEXPIREAT precedes the command that creates a key, as in `write_lease_id`.
+-- PEXPIREAT is called before the commands that create a key, too: if the user lacks its permission, the call fails, and
+-- no key without a ttl is created.
 function node.share(resource, lease_id, readers, epoch, ttl)
   local name, now = $READERS .. resource .. '}', node.milliseconds()
   local last = math.max(readers and readers.last or 0, now + ttl)
   node.end_readers(resource, last)
-  -- Removes expired readers, and all readers if their key was deleted.
+  -- Removes expired readers. If a new run begins, all readers of an earlier run are removed.
   redis.call('ZREMRANGEBYSCORE', name, '-inf', readers and '(' .. node.format_integer(now) or '+inf')
   redis.call('ZADD', name, 'GT', node.format_integer(now + ttl), lease_id)
   redis.call('PEXPIREAT', name, node.format_integer(last))
@@ -60,7 +61,7 @@ function node.share(resource, lease_id, readers, epoch, ttl)
 end
 
 -- Removes a lease from the readers, unless the fast path has done so (`is_removed`). Returns 1 if the lease
--- was a reader, else 0, and whether no reader is left.
+-- was a reader of a resource that readers hold, else 0. The second result is true if no reader is left.
 function node.unshare(resource, lease_id, is_removed)
   local name = $READERS .. resource .. '}'
   if not is_removed then
@@ -71,7 +72,7 @@ function node.unshare(resource, lease_id, is_removed)
     end
     redis.call('ZREM', name, lease_id)
   end
-  -- The resource is no longer held by readers, but may be held by another lease.
+  -- Without the field of readers, the resource is free or held by another lease.
   if not redis.call('HMGET', resource, $SHARED)[1] then
     return 0
   end
@@ -94,14 +95,15 @@ function node.extend_yield_mark(resource, ttl)
   end
 end
 
--- Sets a yield mark and a writer mark on a resource of readers, until the woken writer attempts again.
+-- Sets a yield mark for `ttl`, and a writer mark for four hand-overs, on a resource that readers hold. Within four
+-- hand-overs, the refused writer usually has its next turn.
 function node.set_writer_mark(resource, ttl)
   node.set_yield_mark(resource, ttl)
   redis.call('SET', $WRITER_MARK .. resource .. '}', '1', 'PX', math.min(4 * node.hand_over, node.max_ttl))
 end
 
--- Refuses a woken reader that must yield to a woken writer. The answer is the same as for readers that
--- the lease cannot join.
+-- Makes a queued reader yield to a woken writer: sets `seen.other`, so that the answer is the same as for readers that
+-- the lease cannot join. A lease that is a reader already does not yield.
 function node.yield_to_writer(resources, seen)
   for i = 1, resources.is_shared and not seen.other and node.flags().is_dirty and #resources or 0 do
     if resources.is_shared[i] and not (seen.readers[i] and seen.readers[i].is_ours) then

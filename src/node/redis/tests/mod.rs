@@ -1,4 +1,4 @@
-//! Tests of connections to real servers: order and delivery of calls, notices and subscriptions.
+//! Tests of connections to real servers: the order and delivery of calls, and the notices of subscriptions.
 
 #![allow(clippy::disallowed_methods, reason = "real servers need real time, and free ports")]
 
@@ -22,7 +22,11 @@ mod conformance;
 mod errors;
 mod floods;
 mod server;
-#[allow(dead_code, unreachable_pub, reason = "the tests on whole clusters use all of it")]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "tests/support includes this file by its path, and uses all of it"
+)]
 pub(crate) mod server_process;
 
 const NODE_TIMEOUT: Duration = Duration::from_millis(200);
@@ -155,7 +159,7 @@ async fn a_thousand_calls_are_executed_in_the_order_of_submission() {
 async fn a_call_is_executed_even_if_its_reply_is_dropped() {
     let server = Server::start();
     let fixture = Fixture::at(&server.url());
-    // `close` delivers nothing to a node that was never connected, so the test waits for the connection first.
+    // A node that was never connected drops its requests at `close`, so the test first waits for the connection.
     vote(&fixture.lock(&resource("first"), 40).await);
     for number in 0..40 {
         drop(fixture.lock(&resource(format!("r{number}")), number));
