@@ -19,7 +19,7 @@ use super::{
 use crate::{
     node::{
         names,
-        operation::{Answer, Operation},
+        operation::{Answer, AnswerSize, Operation},
         parameters::{Incarnation, QuorumParameters},
         transport::{BatchId, Connection, ConnectionEvent, NoticeCommand},
     },
@@ -35,7 +35,7 @@ pub(super) struct RedisConnection {
     parameters: QuorumParameters,
     script_name: ScriptName,
     /// The unanswered commands in the order of sending, which is the order of their answers.
-    unanswered: VecDeque<(PendingReply, PendingAnswer)>,
+    unanswered: VecDeque<UnansweredCommand>,
     /// The subscription changes that are not sent yet. At most one command with changes is unanswered at a time, so
     /// that a thousand changes do not fill the queue that calls need.
     pending_subscriptions: VecDeque<PendingSubscription>,
@@ -47,6 +47,13 @@ pub(super) struct RedisConnection {
     /// Whether the last poll found exactly the queued events, so that no further poll is needed after the events are
     /// taken. False again once `poll_event` returns `Pending`.
     is_settled: bool,
+}
+
+struct UnansweredCommand {
+    pending: PendingReply,
+    /// The largest size of the answers, beyond that of ordinary answers.
+    longest_answers: AnswerSize,
+    answering: PendingAnswer,
 }
 
 #[derive(Debug)]
@@ -83,11 +90,13 @@ impl RedisConnection {
 
     /// Sends a command.
     fn send_command(&mut self, pending: PendingReply, command: Cmd) {
+        let longest_answers = match &pending {
+            PendingReply::Call { operations, .. } => Operation::longest_answers(operations),
+            PendingReply::Load => AnswerSize::default(),
+        };
         let answering = self.raw.start(command);
-        self.unanswered.push_back((pending, answering));
-        if self.unanswered.len() == 1 {
-            self.expect_next();
-        }
+        self.unanswered.push_back(UnansweredCommand { pending, longest_answers, answering });
+        self.expect_answers();
         self.is_settled = false;
     }
 
@@ -112,24 +121,20 @@ impl RedisConnection {
         self.events.extend(node_error.map(ConnectionEvent::Closed));
     }
 
-    /// Sets the limit of bytes for the next answer.
-    fn expect_next(&self) {
-        let long = match self.unanswered.front() {
-            Some((PendingReply::Call { operations, .. }, _)) => {
-                operations.iter().filter(|operation| operation.as_dyn().has_long_answer()).count()
-            }
-            _ => 0,
-        };
-        self.raw.budget.expect(long);
+    /// Sets the limits for the unanswered commands. The bytes of several answers may be read before the first of them is
+    /// taken, so the longest answer counts, and not the next.
+    fn expect_answers(&self) {
+        let longest = self.unanswered.iter().map(|command| command.longest_answers);
+        self.raw.budget.expect(longest.fold(AnswerSize::default(), AnswerSize::max));
     }
 
     fn take_answers(&mut self, context: &mut Context<'_>) -> RedisResult<()> {
-        while let Some((_, answering)) = self.unanswered.front_mut() {
+        while let Some(UnansweredCommand { answering, .. }) = self.unanswered.front_mut() {
             let Poll::Ready(answer) = self.raw.poll_answer(answering, context) else { return Ok(()) };
-            let Some((pending, _)) = self.unanswered.pop_front() else { return Ok(()) };
+            let Some(command) = self.unanswered.pop_front() else { return Ok(()) };
             self.raw.budget.reset();
-            self.expect_next();
-            match pending {
+            self.expect_answers();
+            match command.pending {
                 PendingReply::Call { batch, operations } => {
                     self.events.extend(call_events(batch, &operations, answer?));
                 }

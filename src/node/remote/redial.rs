@@ -103,7 +103,7 @@ mod tests {
     fn violations_raise_delays_to_half_a_minute_even_on_demand() {
         let mut redial = Redial::new(1);
         assert_eq!(redial.delay().most, Duration::ZERO);
-        for error in [NodeError::ReadLimit { most: 1 }, NodeError::Protocol("no RESP3".into())] {
+        for error in [NodeError::ReadLimit { most: 1, most_values: 1 }, NodeError::Protocol("no RESP3".into())] {
             let mut full = MIN_DELAY;
             for _ in 0..15 {
                 redial.lasted(MAX_DELAY * 100, &error);
