@@ -12,7 +12,10 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::reply_scanner::{ReplyLimit, ReplyScanner, ReplyTooLarge};
+use super::{
+    read_pause::ReadPause,
+    reply_scanner::{ReplyLimit, ReplyScanner, ReplyTooLarge},
+};
 use crate::{
     mutex::lock,
     node::{
@@ -31,8 +34,9 @@ const MAX_BYTES: usize = 64 * 1024;
 const MAX_VALUES: usize = 2 * MAX_OPERATIONS * ORDINARY_VALUES;
 
 /// The number of bytes that are read in a row. After these bytes, the task yields to other tasks, even if more bytes
-/// can be read.
-const MAX_BYTES_IN_A_ROW: usize = 16 * 1024;
+/// can be read. The number is small, so that a flood of notices delays other tasks little, such as those that wait for a
+/// loss.
+const MAX_BYTES_IN_A_ROW: usize = 4 * 1024;
 
 /// The number of the first bytes of a server that are kept. One error reply is shorter.
 const MAX_OPENING_BYTES: usize = 512;
@@ -136,6 +140,7 @@ pub(super) struct BudgetedStream<S> {
     budget: Arc<ReadBudget>,
     scanner: ReplyScanner,
     in_a_row: usize,
+    pause: ReadPause,
     /// Whether the next bytes belong to the first bytes of the server.
     is_opening: bool,
 }
@@ -143,7 +148,7 @@ pub(super) struct BudgetedStream<S> {
 impl<S> BudgetedStream<S> {
     pub(super) fn new(stream: S, budget: &Arc<ReadBudget>) -> Self {
         let (budget, scanner) = (Arc::clone(budget), ReplyScanner::new());
-        Self { stream, budget, scanner, in_a_row: 0, is_opening: true }
+        Self { stream, budget, scanner, in_a_row: 0, pause: ReadPause::default(), is_opening: true }
     }
 }
 
@@ -169,18 +174,22 @@ impl<S: AsyncRead + Unpin> AsyncRead for BudgetedStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        ready!(self.pause.poll_end(context));
         if self.in_a_row >= MAX_BYTES_IN_A_ROW {
             self.in_a_row = 0;
-            context.waker().wake_by_ref();
+            self.pause.begin(context);
             return Poll::Pending;
         }
-        let before = buffer.filled().len();
-        let Poll::Ready(outcome) = Pin::new(&mut self.stream).poll_read(context, buffer) else {
+        let (before, room) =
+            (buffer.filled().len(), buffer.remaining().min(MAX_BYTES_IN_A_ROW - self.in_a_row));
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(room));
+        let Poll::Ready(outcome) = Pin::new(&mut self.stream).poll_read(context, &mut part) else {
             self.in_a_row = 0;
             return Poll::Pending;
         };
+        let length = part.filled().len();
+        buffer.advance(length);
         self.budget.record_failure(outcome)?;
-        let length = buffer.filled().len() - before;
         if length == 0 {
             self.budget.has_ended.store(true, Relaxed);
         }
@@ -301,6 +310,21 @@ mod tests {
             (MAX_BYTES_IN_A_ROW..MAX_BYTES_IN_A_ROW + 1000).contains(&read),
             "{read} bytes before the first pause"
         );
+    }
+
+    #[tokio::test]
+    async fn a_wake_of_the_task_does_not_end_the_pause_of_a_stream() {
+        let budget = Arc::new(ReadBudget::new());
+        let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
+        let mut buffer = [0; MAX_BYTES_IN_A_ROW];
+        let mut read = || {
+            let mut context = Context::from_waker(std::task::Waker::noop());
+            Pin::new(&mut stream).poll_read(&mut context, &mut ReadBuf::new(&mut buffer)).is_ready()
+        };
+        assert!(read());
+        assert_eq!([read(), read(), read()], [false; 3]);
+        tokio::task::yield_now().await;
+        assert_eq!([read(), read()], [true, false]);
     }
 
     #[tokio::test]
