@@ -119,7 +119,7 @@ pub enum NodeError {
     InvalidCounter(Arc<str>),
     /// The server sent or announced more than `most` bytes, or a reply of more than `most_values` values, without
     /// completing an expected answer or notice. The connection was closed, and the next connection is opened after a
-    /// delay that grows to 30 s.
+    /// delay that grows to 1 s.
     #[error(
         "the server sent or announced more than {most} bytes or {most_values} values without completing an answer or \
          a notice that was asked for"
@@ -174,7 +174,7 @@ impl NodeError {
         )
     }
 
-    /// Whether the node violated the protocol, after which the delays between dials grow.
+    /// Whether the node violated the protocol, after which no call shortens the delay before the next dial.
     pub(crate) fn is_violation(&self) -> bool {
         matches!(self, Self::ReadLimit { .. } | Self::Protocol(_))
     }
