@@ -254,22 +254,22 @@ fn script_name(reply: &Value) -> RedisResult<ScriptName> {
 }
 
 /// Converts the reply to a call: one error for the whole call, or one answer for each operation, and the error of an
-/// unpublished notice.
+/// unpublished notice. A reply of another shape ends the connection.
 fn call_events(
     batch: BatchId,
     operations: &[Operation],
     reply: Value,
 ) -> impl Iterator<Item = ConnectionEvent> {
-    let (event, unpublished) = match reply {
-        Value::ServerError(error) => (failed_call(batch, operations, &RedisError::from(error)), None),
+    let (event, unpublished, violation) = match reply {
+        Value::ServerError(error) => (failed_call(batch, operations, &RedisError::from(error)), None, None),
         reply => {
-            let CallReply { answers, unpublished } = script::decode(operations, reply);
-            (ConnectionEvent::Answers { batch, answers }, unpublished)
+            let CallReply { answers, unpublished, violation } = script::decode(operations, reply);
+            (ConnectionEvent::Answers { batch, answers }, unpublished, violation)
         }
     };
     let command = NoticeCommand::Publish;
     let refused = unpublished.map(|error| ConnectionEvent::NoticeRefused { command, error });
-    std::iter::once(event).chain(refused)
+    std::iter::once(event).chain(refused).chain(violation.map(ConnectionEvent::Closed))
 }
 
 fn failed_call(batch: BatchId, operations: &[Operation], error: &RedisError) -> ConnectionEvent {
