@@ -8,6 +8,7 @@
 
 mod connections {
     mod floods;
+    mod floods_of_all_nodes;
     mod permissions;
     mod places;
     mod refusals;

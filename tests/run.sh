@@ -202,6 +202,12 @@ large_semaphores() {
         -E 'test(s72_large_saturated_semaphores_use_most_permits)' 2>&1 | tee "$scratch/large-semaphores.passed"
 }
 
+# Each kind of flood, from all nodes at once. The first tier has the worst kinds.
+floods() {
+    REDQUORUM_TEST_SERVERS=processes cargo nextest run "${members[@]}" --all-features --color never --run-ignored only \
+        -E 'test(the_client_survives_each_flood_of_all_nodes)' 2>&1 | tee "$scratch/floods.passed"
+}
+
 # The tests that start, freeze, kill or restart servers. The code for these steps differs between processes and
 # containers. All other tests only send requests.
 depends_on_kind='test(real::fixture) + test(real::guard) + test(real::faults) + test(real::acceptance) + test(real::election)'
@@ -354,6 +360,7 @@ second_tier() {
     begin_oldest_rust "$oldest"
     stage "costs at real servers" test_measures
     stage "large semaphores in the simulator" large_semaphores
+    stage "floods of every kind" floods
     if docker_runs_tests; then
         stage "tests, real servers as containers" test_on containers 6 "$depends_on_kind"
     else

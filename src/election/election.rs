@@ -288,7 +288,7 @@ impl Election {
     async fn publish_until(&self, leadership: &Leadership, deadline: Instant) -> Result<bool, Error> {
         let CheckedRequest { settings, .. } = self.request.checked()?;
         let context = self.context();
-        let mut delay = settings.pacing.floor;
+        let mut failures = 0;
         loop {
             let latest = context.now() + settings.attempt.node_timeout + settings.attempt.hedge();
             let no_quorum: NoQuorum = match leadership.publish().await {
@@ -301,13 +301,13 @@ impl Election {
             if context.now() >= deadline && !was_suspended {
                 return Err(no_quorum.into());
             }
-            let again_at = context.now() + delay.mul_f64(1.0 + context.jitter());
+            let again_at = context.now() + settings.pacing.delay_after(failures, context.jitter());
+            failures += 1;
             tokio::select! {
                 biased;
                 _ = leadership.lost() => return Ok(false),
                 () = context.clock.sleep_until(again_at.min(deadline)) => {}
             }
-            delay = delay.saturating_mul(2).min(settings.pacing.longest_poll);
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::{
     error::LossReason,
     lease::{active_lease::ActiveLease, expiry, leases::Leases, rate_limit::RateLimit, renewal::Renewal},
     mutex::lock,
-    node::{Answer, Operation, Reply, Request, request::RequestSize},
+    node::{Answer, AnswerSize, Operation, Reply, Request, request::RequestSize},
     observer::RenewalOutcome,
     values::NodeError,
 };
@@ -148,10 +148,12 @@ fn split_into_calls(due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
     let mut leases = Vec::new();
     let mut size = RequestSize::default();
     for lease in due {
-        if !size.try_add(1, lease.terms.resources.len()) {
+        let resources = lease.terms.resources.len();
+        // The answer to a renewal is an ordinary answer.
+        if !size.try_add(1, resources, AnswerSize::default()) {
             calls.push(std::mem::take(&mut leases));
             size = RequestSize::default();
-            size.try_add(1, lease.terms.resources.len());
+            size.try_add(1, resources, AnswerSize::default());
         }
         leases.push(lease);
     }

@@ -29,10 +29,10 @@ pub(crate) use self::operation::Abstention;
 pub use self::parameters::RestartGuard;
 pub(crate) use self::{
     operation::{
-        Answer, Downgrade, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect, InspectAnswer, Latch,
-        List, Lock, MAX_VALUE_BYTES, NewNodes, Observe, ObserveAnswer, Operation, Proclaim, Proclamation,
-        Queued, READERS_SHOWN, Reconfigure, Register, Registration, Renew, Resources, Tombstone, Unlock,
-        Vacant, WaitersInfo, Withdraw, WriteBack,
+        Answer, AnswerSize, Downgrade, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect,
+        InspectAnswer, Latch, List, Lock, MAX_VALUE_BYTES, NewNodes, Observe, ObserveAnswer, Operation,
+        Proclaim, Proclamation, Queued, READERS_SHOWN, Reconfigure, Register, Registration, Renew, Resources,
+        Tombstone, Unlock, Vacant, WaitersInfo, Withdraw, WriteBack,
     },
     parameters::{Incarnation, QuarantineParameters, QuorumParameters},
     reply::{Reply, Responder},

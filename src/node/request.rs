@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     clock::Instant,
-    node::operation::{Operation, Resources},
+    node::operation::{AnswerSize, MAX_VALUE_BYTES, Operation, Resources},
 };
 
 /// The maximum number of operations in one call, so that no call keeps a server busy for more than a few
@@ -14,6 +14,12 @@ pub(crate) const MAX_OPERATIONS: usize = 64;
 /// The maximum number of resources in one call, so that no call keeps a server busy for more than a few
 /// milliseconds. A server needs 10 to 30 microseconds for each resource.
 pub(crate) const MAX_RESOURCES: usize = 256;
+
+/// The maximum size of all answers to one call, beyond that of ordinary answers. A client reserves that much memory for
+/// every node, because a node that floods the client sends as much as the client expects. Four leaders with the longest
+/// values need this number of bytes.
+pub(crate) const MAX_ANSWERS: AnswerSize =
+    AnswerSize { bytes: 4 * (MAX_VALUE_BYTES + 1024), values: 4 * 1024 };
 
 /// The maximum number of resources of one lock.
 ///
@@ -26,16 +32,22 @@ pub(crate) const MAX_GROUP_SIZE: usize = 1000;
 pub(crate) struct RequestSize {
     operations: usize,
     resources: usize,
+    answers: AnswerSize,
 }
 
 impl RequestSize {
     /// Adds the operations of a request if all of them fit into the call, and returns whether they fit. The first
     /// request always fits.
-    pub(crate) fn try_add(&mut self, operations: usize, resources: usize) -> bool {
-        let extended =
-            Self { operations: self.operations + operations, resources: self.resources + resources };
+    pub(crate) fn try_add(&mut self, operations: usize, resources: usize, answers: AnswerSize) -> bool {
+        let extended = Self {
+            operations: self.operations + operations,
+            resources: self.resources + resources,
+            answers: self.answers + answers,
+        };
         let fits = self.operations == 0
-            || (extended.operations <= MAX_OPERATIONS && extended.resources <= MAX_RESOURCES);
+            || (extended.operations <= MAX_OPERATIONS
+                && extended.resources <= MAX_RESOURCES
+                && extended.answers.fits(MAX_ANSWERS));
         if fits {
             *self = extended;
         }

@@ -115,15 +115,19 @@ pub enum NodeError {
     /// The fencing counter is used up or unreadable. The text is its value.
     #[error("the fencing counter cannot be used: {}", Printable(.0))]
     InvalidCounter(Arc<str>),
-    /// The server sent more than `most` bytes without completing an expected answer or notice. The connection
-    /// was closed, and the next connection is opened after a delay that grows to 30 s.
+    /// The server sent or announced more than `most` bytes, or a reply of more than `most_values` values, without
+    /// completing an expected answer or notice. The connection was closed, and the next connection is opened after a
+    /// delay that grows to 1 s.
     #[error(
-        "the server sent more than {most} bytes without completing an answer or a notice that was asked for"
+        "the server sent or announced more than {most} bytes or {most_values} values without completing an answer or \
+         a notice that was asked for"
     )]
     #[non_exhaustive]
     ReadLimit {
         /// The largest number of bytes that was allowed.
         most: usize,
+        /// The largest number of values that was allowed in one reply, such as the elements of a list.
+        most_values: usize,
     },
     /// The node violated the protocol.
     #[error("protocol error: {}", Printable(.0))]
@@ -169,7 +173,7 @@ impl NodeError {
         )
     }
 
-    /// Whether the node violated the protocol, after which the delays between dials grow.
+    /// Whether the node violated the protocol, after which no call shortens the delay before the next dial.
     pub(crate) fn is_violation(&self) -> bool {
         matches!(self, Self::ReadLimit { .. } | Self::Protocol(_))
     }

@@ -14,7 +14,7 @@ use std::{
 use redquorum::{Quorum, RedLock, error::NodeError};
 use redquorum_tests::{Cluster, Stopwatch, eventually};
 use tokio::{
-    io::{AsyncWrite, AsyncWriteExt, copy, sink},
+    io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink},
     net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinHandle,
@@ -22,22 +22,27 @@ use tokio::{
 
 use super::{SOON, init_and_connect, refusal, replies_of};
 
-/// The largest accepted growth of the memory of this process in bytes, while one or two nodes send floods.
-const MAX_MEMORY_GROWTH: u64 = 20 << 20;
+/// The largest accepted growth of this process's memory in bytes, however much data two nodes send.
+pub(super) const MAX_MEMORY_GROWTH: u64 = 20 << 20;
 
 /// The maximum amount of data per connection, in bytes. If a client stores all of this data, the test fails, and the
 /// memory of the machine still suffices.
 const MAX_FLOOD_BYTES: usize = 256 << 20;
+
+/// The command of a call, which is none of the commands of a handshake.
+const CALL: &[u8] = b"EVALSHA";
 
 /// The longest accepted time of a lock on a machine under load: at most a node timeout.
 const MAX_LOCK_TIME: Duration = Duration::from_secs(1);
 
 /// A kind of endless data, named after its type in RESP or its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flood {
+pub(super) enum Flood {
     Bulk,
     Line,
     Array,
+    /// Small arrays in each other, which take the most memory for each byte.
+    Chains,
     Attributes,
     Replies,
     Notices,
@@ -47,10 +52,11 @@ enum Flood {
     Garbage,
 }
 
-const FLOODS: [Flood; 10] = [
+pub(super) const FLOODS: [Flood; 11] = [
     Flood::Bulk,
     Flood::Line,
     Flood::Array,
+    Flood::Chains,
     Flood::Attributes,
     Flood::Replies,
     Flood::Notices,
@@ -62,11 +68,12 @@ const FLOODS: [Flood; 10] = [
 
 impl Flood {
     /// Returns the first bytes of the flood, and the bytes that repeat.
-    fn text(self) -> (&'static str, String) {
+    pub(super) fn text(self) -> (&'static str, String) {
         match self {
             Self::Bulk => ("$1000000000\r\n", "a".repeat(1000)),
             Self::Line => ("+", "a".repeat(1000)),
             Self::Array => ("*1000000000\r\n", "_\r\n".repeat(300)),
+            Self::Chains => ("*1000000000\r\n", format!("{}_\r\n", "*1\r\n".repeat(90)).repeat(3)),
             Self::Attributes => ("|1000000000\r\n", "_\r\n".repeat(300)),
             Self::Replies => ("", "+OK\r\n".repeat(200)),
             Self::Notices => ("", notice("another").repeat(20)),
@@ -92,14 +99,30 @@ impl Flood {
 
 /// Returns a release notice on the channel of a resource.
 fn notice(resource: &str) -> String {
-    let channel = format!("redisson_lock__channel:{{{resource}}}");
+    notice_on(&format!("redisson_lock__channel:{{{resource}}}"))
+}
+
+/// Returns a notice on a channel.
+pub(super) fn notice_on(channel: &str) -> String {
     format!(">3\r\n$7\r\nmessage\r\n${}\r\n{channel}\r\n$1\r\n0\r\n", channel.len())
 }
 
+/// The time at which a flood begins on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FloodBegin {
+    /// When the flood is set, or with the first byte of a later connection.
+    AtOnce,
+    /// In the place of the answer to a call, so that the client connects and registers before.
+    AtCall,
+}
+
+/// The first bytes of a flood, the bytes that repeat, and the begin.
+type SetFlood = (&'static str, String, FloodBegin);
+
 /// A proxy before a server. While a flood is set, the proxy floods all present and later connections.
-struct FloodingProxy {
-    url: String,
-    flood: watch::Sender<Option<(&'static str, String)>>,
+pub(super) struct FloodingProxy {
+    pub(super) url: String,
+    flood: watch::Sender<Option<SetFlood>>,
     /// The number of accepted connections.
     dials: Arc<AtomicUsize>,
     /// The bytes of all floods so far.
@@ -108,7 +131,7 @@ struct FloodingProxy {
 }
 
 impl FloodingProxy {
-    async fn before(server: u16) -> Self {
+    pub(super) async fn before(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("redis://{}", listener.local_addr().unwrap());
         let (dials, sent) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
@@ -124,13 +147,23 @@ impl FloodingProxy {
     }
 
     /// Starts a flood on present and later connections.
-    fn flood(&self, (prefix, text): (&'static str, String)) {
-        self.flood.send_replace(Some((prefix, text)));
+    fn flood(&self, text: (&'static str, String)) {
+        self.flood_from(FloodBegin::AtOnce, text);
     }
 
-    /// Ends the flood. Later connections reach the server again.
-    fn stop_flood(&self) {
+    /// Starts a flood that begins at this time on each connection.
+    pub(super) fn flood_from(&self, begin: FloodBegin, (prefix, text): (&'static str, String)) {
+        self.flood.send_replace(Some((prefix, text, begin)));
+    }
+
+    /// Ends the flood and the flooded connections. Later connections reach the server again.
+    pub(super) fn stop_flood(&self) {
         self.flood.send_replace(None);
+    }
+
+    /// Returns the number of connections, and of bytes of floods, until now.
+    pub(super) fn counts(&self) -> (usize, u64) {
+        (self.dials.load(Relaxed), self.sent.load(Relaxed))
     }
 }
 
@@ -144,22 +177,38 @@ impl Drop for FloodingProxy {
 async fn serve(
     mut client: TcpStream,
     server: u16,
-    mut floods: watch::Receiver<Option<(&'static str, String)>>,
+    mut floods: watch::Receiver<Option<SetFlood>>,
     sent: Arc<AtomicU64>,
 ) {
     let mut server = TcpStream::connect(("127.0.0.1", server)).await.unwrap();
     let (mut from_client, mut to_client) = client.split();
     let (mut from_server, mut to_server) = server.split();
-    let flood = tokio::select! {
-        _ = copy(&mut from_server, &mut to_client) => return,
-        _ = copy(&mut from_client, &mut to_server) => return,
-        flood = floods.wait_for(Option::is_some) => flood.ok().and_then(|flood| flood.clone()),
+    let (mut request, mut reply) = ([0; 4096], [0; 4096]);
+    let (prefix, text) = loop {
+        let set = floods.borrow_and_update().clone();
+        let at_call = match set {
+            Some((prefix, text, FloodBegin::AtOnce)) => break (prefix, text),
+            Some((prefix, text, FloodBegin::AtCall)) => Some((prefix, text)),
+            None => None,
+        };
+        tokio::select! {
+            changed = floods.changed() => if changed.is_err() { return },
+            read = from_server.read(&mut reply) => {
+                let Ok(length @ 1..) = read else { return };
+                if to_client.write_all(&reply[..length]).await.is_err() { return }
+            }
+            read = from_client.read(&mut request) => {
+                let Ok(length @ 1..) = read else { return };
+                let is_call = request[..length].windows(CALL.len()).any(|bytes| bytes == CALL);
+                if let Some(flood) = at_call.filter(|_| is_call) { break flood }
+                if to_server.write_all(&request[..length]).await.is_err() { return }
+            }
+        }
     };
-    let Some((prefix, text)) = flood else { return };
     let mut unread = sink();
     tokio::select! {
         _ = copy(&mut from_client, &mut unread) => {}
-        _ = send_flood(&mut to_client, prefix, &text, &floods, &sent) => {}
+        _ = send_flood(&mut to_client, prefix, &text, &mut floods, &sent) => {}
     }
 }
 
@@ -168,23 +217,27 @@ async fn send_flood(
     to: &mut (impl AsyncWrite + Unpin),
     prefix: &str,
     text: &str,
-    floods: &watch::Receiver<Option<(&'static str, String)>>,
+    floods: &mut watch::Receiver<Option<SetFlood>>,
     sent: &AtomicU64,
 ) -> std::io::Result<()> {
     to.write_all(prefix.as_bytes()).await?;
     let chunk = text.repeat(64);
-    for _ in 0..MAX_FLOOD_BYTES / chunk.len() {
+    for _ in 0..MAX_FLOOD_BYTES.checked_div(chunk.len()).unwrap_or(0) {
         if floods.borrow().is_none() {
             break;
         }
         to.write_all(chunk.as_bytes()).await?;
         sent.fetch_add(u64::try_from(chunk.len()).unwrap(), Relaxed);
     }
+    if chunk.is_empty() {
+        // A flood of its first bytes alone: the connection stays silent.
+        floods.wait_for(Option::is_none).await.ok();
+    }
     Ok(())
 }
 
 /// Returns the resident memory of this process in bytes, as Linux reports it.
-fn memory() -> u64 {
+pub(super) fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     resident.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10

@@ -130,6 +130,23 @@ async fn a_campaign_returns_only_after_a_quorum_has_recorded_the_value() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_campaign_records_its_value_within_a_second_of_the_end_of_an_outage() {
+    for outage in (10..20).map(Duration::from_secs) {
+        let cluster = MemoryCluster::new(3);
+        let election = election_of_new_client(&cluster);
+        let mut campaign = Box::pin(election.campaign("host-1"));
+        all_behave(&cluster, &Behaviour::Hanging);
+        assert!(campaign.as_mut().now_or_never().is_none());
+        cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
+        all_behave(&cluster, &Behaviour::Failing(NodeError::Unreachable("down".into())));
+        assert!(tokio::time::timeout(outage, campaign.as_mut()).await.is_err());
+        all_behave(&cluster, &Behaviour::Granting);
+        let leads = tokio::time::timeout(SECOND, campaign).await;
+        assert!(leads.is_ok_and(|leadership| leadership.unwrap().is_valid()), "after {outage:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_campaign_tries_again_if_the_lease_is_lost_before_the_value_is_recorded() {
     let cluster = MemoryCluster::new(3);
     let election = election_of_new_client(&cluster).options(LockOptions::new().quorum_timeout(10 * TTL));

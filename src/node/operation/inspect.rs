@@ -4,7 +4,7 @@ use std::{slice, time::Duration};
 
 use crate::{
     node::{
-        operation::{Abstention, Answer, Arguments, Operate, ScriptReply, wire},
+        operation::{Abstention, Answer, AnswerSize, Arguments, Operate, ScriptReply, wire},
         parameters::{Incarnation, QuorumParameters},
     },
     values::{Fingerprint, LeaseId, Resource},
@@ -46,6 +46,9 @@ pub(crate) struct WaitersInfo {
 /// The number of readers of a resource that an inspection shows.
 pub(crate) const READERS_SHOWN: u32 = 16;
 
+/// The largest number of bytes of a reader in an answer: its lease id, and the rest of its ttl.
+const MAX_READER_BYTES: usize = 256;
+
 /// The holder of a resource at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HolderInfo {
@@ -65,6 +68,11 @@ impl Operate for Inspect {
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
         arguments.name("inspect", 1);
         arguments.number(u64::from(self.max_readers));
+    }
+
+    fn longest_answer(&self) -> AnswerSize {
+        let readers = self.max_readers as usize;
+        AnswerSize { bytes: readers * MAX_READER_BYTES, values: 2 * readers }
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {

@@ -4,11 +4,14 @@ use std::{slice, sync::Arc, time::Duration};
 
 use crate::{
     node::{
-        operation::{Abstention, Answer, Arguments, Operate, ScriptReply, wire},
+        operation::{Abstention, Answer, AnswerSize, Arguments, Operate, ScriptReply, wire},
         parameters::QuorumParameters,
     },
-    values::{Arrivals, Resource},
+    values::{Arrivals, MAX_ARRIVAL_ID_BYTES, Resource},
 };
+
+/// The largest number of bytes of an arrival in an answer: its id, its length and the ends of both lines.
+const MAX_ARRIVAL_BYTES: usize = MAX_ARRIVAL_ID_BYTES + 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Latch {
@@ -59,7 +62,8 @@ impl Operate for Latch {
         }
     }
 
-    fn has_long_answer(&self) -> bool {
-        true
+    fn longest_answer(&self) -> AnswerSize {
+        let values = self.count as usize;
+        AnswerSize { bytes: values * MAX_ARRIVAL_BYTES, values }
     }
 }

@@ -2,11 +2,16 @@
 
 use crate::{
     node::{
-        operation::{Answer, Arguments, Operate, ScriptReply, wire},
+        operation::{Answer, AnswerSize, Arguments, Operate, ScriptReply, wire},
         parameters::QuorumParameters,
     },
     values::{NodeError, Resource},
 };
+
+/// The largest number of names on a page, and of their bytes. A server may return more names than the requested number,
+/// which is 100.
+const MAX_PAGE_NAMES: usize = 1024;
+const MAX_PAGE_BYTES: usize = 65 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct List {
@@ -45,8 +50,7 @@ impl Operate for List {
         }
     }
 
-    /// Returns true, because a server may return more names than the requested number.
-    fn has_long_answer(&self) -> bool {
-        true
+    fn longest_answer(&self) -> AnswerSize {
+        AnswerSize { bytes: MAX_PAGE_BYTES, values: MAX_PAGE_NAMES }
     }
 }

@@ -29,6 +29,7 @@ use crate::{
 };
 
 mod answer;
+mod answer_size;
 mod downgrade;
 mod enqueue;
 mod force_unlock;
@@ -53,6 +54,7 @@ mod write_back;
 
 pub(crate) use self::{
     answer::{Abstention, Answer},
+    answer_size::{AnswerSize, ORDINARY_VALUES},
     downgrade::Downgrade,
     enqueue::{Enqueue, Queued},
     force_unlock::ForceUnlock,
@@ -109,9 +111,9 @@ pub(crate) trait Operate {
         None
     }
 
-    /// Whether the answer may be as long as a proclamation.
-    fn has_long_answer(&self) -> bool {
-        false
+    /// Returns the largest size of the answer, beyond that of an ordinary answer.
+    fn longest_answer(&self) -> AnswerSize {
+        AnswerSize::default()
     }
 }
 
@@ -188,5 +190,10 @@ impl Operation {
 
     pub(crate) fn must_deliver(&self) -> bool {
         self.as_dyn().must_deliver()
+    }
+
+    /// Returns the largest size of the answers to these operations, beyond that of ordinary answers.
+    pub(crate) fn longest_answers(operations: &[Self]) -> AnswerSize {
+        operations.iter().map(|operation| operation.as_dyn().longest_answer()).sum()
     }
 }

@@ -4,7 +4,9 @@ use std::{slice, time::Duration};
 
 use crate::{
     node::{
-        operation::{Answer, Arguments, Operate, Proclamation, ScriptReply, wire},
+        operation::{
+            Answer, AnswerSize, Arguments, MAX_VALUE_BYTES, Operate, Proclamation, ScriptReply, wire,
+        },
         parameters::QuorumParameters,
     },
     values::{LeaseId, Resource},
@@ -46,8 +48,9 @@ impl Operate for Observe {
         }))
     }
 
-    fn has_long_answer(&self) -> bool {
-        true
+    fn longest_answer(&self) -> AnswerSize {
+        // The value, and the fields beside it.
+        AnswerSize { bytes: MAX_VALUE_BYTES + 1024, values: 0 }
     }
 }
 

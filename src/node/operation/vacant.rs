@@ -2,11 +2,14 @@
 
 use crate::{
     node::{
-        operation::{Abstention, Answer, Arguments, Operate, ScriptReply, wire},
+        operation::{Abstention, Answer, AnswerSize, Arguments, Operate, ScriptReply, wire},
         parameters::QuorumParameters,
     },
     values::Resource,
 };
+
+/// The largest number of bytes of an index in an answer, as in `:1023`.
+const MAX_INDEX_BYTES: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Vacant {
@@ -35,5 +38,10 @@ impl Operate for Vacant {
             ScriptReply::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
             _ => None,
         }
+    }
+
+    fn longest_answer(&self) -> AnswerSize {
+        let values = self.resources.len().min(self.max_resources as usize);
+        AnswerSize { bytes: values * MAX_INDEX_BYTES, values }
     }
 }

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     node::{
         names,
-        operation::{Answer, Operation},
+        operation::{Answer, AnswerSize, Operation},
         parameters::{Incarnation, QuorumParameters},
         transport::{BatchId, Connection, ConnectionEvent, NoticeCommand},
     },
@@ -36,7 +36,7 @@ pub(super) struct RedisConnection {
     parameters: QuorumParameters,
     script_name: ScriptName,
     /// The unanswered commands in the order of sending, which is the order of their answers.
-    unanswered: VecDeque<(PendingReply, PendingAnswer)>,
+    unanswered: VecDeque<UnansweredCommand>,
     /// The subscription changes that are not sent yet. At most one command with changes is unanswered at a time, so
     /// that a thousand changes do not fill the queue that calls need.
     pending_changes: VecDeque<SubscriptionChange>,
@@ -48,6 +48,13 @@ pub(super) struct RedisConnection {
     /// Whether the connection has no event beyond the queued events, so that `poll_event` need not drive the connection
     /// before the next `Pending`. A new command resets this flag, and so does that `Pending`.
     is_settled: bool,
+}
+
+struct UnansweredCommand {
+    pending: PendingReply,
+    /// The largest size of the answers, beyond that of ordinary answers.
+    longest_answers: AnswerSize,
+    answering: PendingAnswer,
 }
 
 #[derive(Debug)]
@@ -84,11 +91,13 @@ impl RedisConnection {
     }
 
     fn send_command(&mut self, pending: PendingReply, command: Cmd) {
+        let longest_answers = match &pending {
+            PendingReply::Call { operations, .. } => Operation::longest_answers(operations),
+            PendingReply::Load => AnswerSize::default(),
+        };
         let answering = self.raw.start(command);
-        self.unanswered.push_back((pending, answering));
-        if self.unanswered.len() == 1 {
-            self.expect_next();
-        }
+        self.unanswered.push_back(UnansweredCommand { pending, longest_answers, answering });
+        self.expect_answers();
         self.is_settled = false;
     }
 
@@ -113,24 +122,20 @@ impl RedisConnection {
         self.events.extend(node_error.map(ConnectionEvent::Closed));
     }
 
-    /// Sets the limit of bytes for the next answer.
-    fn expect_next(&self) {
-        let leaders = match self.unanswered.front() {
-            Some((PendingReply::Call { operations, .. }, _)) => {
-                operations.iter().filter(|operation| operation.as_dyn().has_long_answer()).count()
-            }
-            _ => 0,
-        };
-        self.raw.budget.expect(leaders);
+    /// Sets the limits for the unanswered commands. The bytes of several answers may be read before the first of them is
+    /// taken, so the longest answer counts, and not the next.
+    fn expect_answers(&self) {
+        let longest = self.unanswered.iter().map(|command| command.longest_answers);
+        self.raw.budget.expect(longest.fold(AnswerSize::default(), AnswerSize::max));
     }
 
     fn take_answers(&mut self, context: &mut Context<'_>) -> RedisResult<()> {
-        while let Some((_, answering)) = self.unanswered.front_mut() {
+        while let Some(UnansweredCommand { answering, .. }) = self.unanswered.front_mut() {
             let Poll::Ready(answer) = self.raw.poll_answer(answering, context) else { return Ok(()) };
-            let Some((pending, _)) = self.unanswered.pop_front() else { return Ok(()) };
+            let Some(command) = self.unanswered.pop_front() else { return Ok(()) };
             self.raw.budget.reset();
-            self.expect_next();
-            match pending {
+            self.expect_answers();
+            match command.pending {
                 PendingReply::Call { batch, operations } => {
                     self.events.extend(call_events(batch, &operations, answer?));
                 }
@@ -247,23 +252,23 @@ fn script_name(reply: &Value) -> RedisResult<ScriptName> {
     })
 }
 
-/// Converts the reply to a call: the answers, or one error for the whole call; and then the error of an unpublished
-/// notice, if any.
+/// Converts the reply to a call: one error for the whole call, or one answer for each operation, and the error of an
+/// unpublished notice. A reply of another shape ends the connection.
 fn call_events(
     batch: BatchId,
     operations: &[Operation],
     reply: Value,
 ) -> impl Iterator<Item = ConnectionEvent> {
-    let (event, unpublished) = match reply {
-        Value::ServerError(error) => (failed_call(batch, operations, &RedisError::from(error)), None),
+    let (event, unpublished, violation) = match reply {
+        Value::ServerError(error) => (failed_call(batch, operations, &RedisError::from(error)), None, None),
         reply => {
-            let CallReply { answers, unpublished } = script::decode(operations, reply);
-            (ConnectionEvent::Answers { batch, answers }, unpublished)
+            let CallReply { answers, unpublished, violation } = script::decode(operations, reply);
+            (ConnectionEvent::Answers { batch, answers }, unpublished, violation)
         }
     };
     let command = NoticeCommand::Publish;
     let refused = unpublished.map(|error| ConnectionEvent::NoticeRefused { command, error });
-    std::iter::once(event).chain(refused)
+    std::iter::once(event).chain(refused).chain(violation.map(ConnectionEvent::Closed))
 }
 
 fn failed_call(batch: BatchId, operations: &[Operation], error: &RedisError) -> ConnectionEvent {

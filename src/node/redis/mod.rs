@@ -61,6 +61,8 @@ mod own_threads;
 mod push_receiver;
 mod raw_connection;
 mod read_budget;
+mod read_pause;
+mod reply_scanner;
 mod route;
 pub(crate) mod script;
 mod sentinel;

@@ -13,19 +13,31 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::{mutex::lock, node::MAX_VALUE_BYTES, values::NodeError};
+use super::{
+    read_pause::ReadPause,
+    reply_scanner::{ReplyLimit, ReplyScanner, ReplyTooLarge},
+};
+use crate::{
+    mutex::lock,
+    node::{
+        operation::{AnswerSize, ORDINARY_VALUES},
+        request::MAX_OPERATIONS,
+    },
+    values::NodeError,
+};
 
-/// The largest number of bytes before an expected answer or notice is complete. The longest answer without
-/// leaders has a third of this number of bytes. The limit is not higher, because a parsed reply of many small parts
-/// takes about twenty times its size in memory.
+/// The largest number of bytes before an expected answer or notice is complete, if all answers are ordinary. The longest
+/// of these answers has a third of this number of bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// The additional bytes for each leader in an answer: its value, and the fields beside it.
-const MAX_BYTES_OF_LEADER: usize = MAX_VALUE_BYTES + 1024;
+/// The largest number of values in one reply, if all answers are ordinary: twice the number in the longest reply to a
+/// call.
+const MAX_VALUES: usize = 2 * MAX_OPERATIONS * ORDINARY_VALUES;
 
-/// The number of bytes that a task reads without a pause. The task then yields to other tasks, even if more bytes can
-/// be read.
-const MAX_BYTES_IN_A_ROW: usize = 16 * 1024;
+/// The number of bytes that are read in a row. After these bytes, the task yields to other tasks, even if more bytes
+/// can be read. The number is small, so that a flood of notices delays other tasks little, such as those that wait for a
+/// loss.
+const MAX_BYTES_IN_A_ROW: usize = 4 * 1024;
 
 /// The largest number of the first bytes from a server that are recorded. An error reply is shorter.
 const MAX_OPENING_BYTES: usize = 512;
@@ -34,16 +46,17 @@ const MAX_OPENING_BYTES: usize = 512;
 ///
 /// A server may flood a client by an endless reply, or by unexpected replies and pushes. In each case, bytes arrive
 /// that complete no expected answer or notice. These bytes are counted, and the connection ends if their number
-/// exceeds the limit.
+/// exceeds the limit. The connection also ends if a reply announces more values or a longer text than is expected.
 ///
 /// The task that sends on the connection also polls the stream. Therefore no two threads change the count at the same
 /// time.
 #[derive(Debug)]
 pub(super) struct ReadBudget {
     count: AtomicUsize,
-    limit: AtomicUsize,
-    /// The limit that was exceeded; zero if no limit was exceeded.
-    exceeded: AtomicUsize,
+    most_bytes: AtomicUsize,
+    most_values: AtomicUsize,
+    /// The limits that were exceeded; `None` if none was.
+    exceeded: Mutex<Option<ReplyLimit>>,
     has_ended: AtomicBool,
     /// The first bytes from the server, which may state the reason of a failed handshake.
     opening: Mutex<Vec<u8>>,
@@ -53,8 +66,9 @@ impl ReadBudget {
     pub(super) fn new() -> Self {
         Self {
             count: AtomicUsize::new(0),
-            limit: AtomicUsize::new(MAX_BYTES),
-            exceeded: AtomicUsize::new(0),
+            most_bytes: AtomicUsize::new(MAX_BYTES),
+            most_values: AtomicUsize::new(MAX_VALUES),
+            exceeded: Mutex::default(),
             has_ended: AtomicBool::new(false),
             opening: Mutex::default(),
         }
@@ -65,15 +79,17 @@ impl ReadBudget {
         self.count.store(0, Relaxed);
     }
 
-    /// Sets the limit for the next answer, which may have this number of leaders.
-    pub(super) fn expect(&self, leaders: usize) {
-        self.limit.store(MAX_BYTES + leaders * MAX_BYTES_OF_LEADER, Relaxed);
+    /// Sets the limits to the size of ordinary answers and this additional size.
+    pub(super) fn expect(&self, additional: AnswerSize) {
+        self.most_bytes.store(MAX_BYTES + additional.bytes, Relaxed);
+        self.most_values.store(MAX_VALUES + additional.values, Relaxed);
     }
 
     /// Removes the limit, for a connection whose user does not call `reset` after each answer.
     #[cfg(feature = "__command")]
     pub(super) fn lift(&self) {
-        self.limit.store(usize::MAX, Relaxed);
+        self.most_bytes.store(usize::MAX, Relaxed);
+        self.most_values.store(usize::MAX, Relaxed);
     }
 
     /// Whether the stream has ended or failed, except by an exceeded limit.
@@ -83,10 +99,8 @@ impl ReadBudget {
 
     /// Returns the error of an exceeded limit; `None` if no limit was exceeded.
     pub(super) fn node_error(&self) -> Option<NodeError> {
-        match self.exceeded.load(Relaxed) {
-            0 => None,
-            limit => Some(NodeError::ReadLimit { most: limit }),
-        }
+        let exceeded = *lock(&self.exceeded);
+        exceeded.map(|ReplyLimit { bytes, values }| NodeError::ReadLimit { most: bytes, most_values: values })
     }
 
     /// Returns the first bytes from the server.
@@ -102,17 +116,15 @@ impl ReadBudget {
         opening.len() < MAX_OPENING_BYTES
     }
 
-    /// Counts bytes that were read.
-    ///
-    /// # Errors
-    ///
-    /// If the count exceeds the limit.
-    fn count_read(&self, length: usize) -> io::Result<()> {
-        let count = self.count.load(Relaxed).saturating_add(length);
+    /// Counts bytes that were read, and the values that they announce.
+    fn take(&self, bytes: &[u8], scanner: &mut ReplyScanner) -> io::Result<()> {
+        let count = self.count.load(Relaxed).saturating_add(bytes.len());
         self.count.store(count, Relaxed);
-        let limit = self.limit.load(Relaxed);
-        if count > limit {
-            self.exceeded.store(limit, Relaxed);
+        let limit =
+            ReplyLimit { bytes: self.most_bytes.load(Relaxed), values: self.most_values.load(Relaxed) };
+        let scanned = scanner.scan(bytes, limit);
+        if count > limit.bytes || scanned == Err(ReplyTooLarge) {
+            *lock(&self.exceeded) = Some(limit);
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         Ok(())
@@ -128,15 +140,17 @@ impl ReadBudget {
 pub(super) struct BudgetedStream<S> {
     stream: S,
     budget: Arc<ReadBudget>,
-    /// The number of bytes that were read since the last pause.
+    scanner: ReplyScanner,
     in_a_row: usize,
-    /// Whether the next bytes belong to the first bytes from the server.
+    pause: ReadPause,
+    /// Whether the next bytes belong to the first bytes of the server.
     is_opening: bool,
 }
 
 impl<S> BudgetedStream<S> {
     pub(super) fn new(stream: S, budget: &Arc<ReadBudget>) -> Self {
-        Self { stream, budget: Arc::clone(budget), in_a_row: 0, is_opening: true }
+        let (budget, scanner) = (Arc::clone(budget), ReplyScanner::new());
+        Self { stream, budget, scanner, in_a_row: 0, pause: ReadPause::default(), is_opening: true }
     }
 }
 
@@ -162,18 +176,22 @@ impl<S: AsyncRead + Unpin> AsyncRead for BudgetedStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        ready!(self.pause.poll_end(context));
         if self.in_a_row >= MAX_BYTES_IN_A_ROW {
             self.in_a_row = 0;
-            context.waker().wake_by_ref();
+            self.pause.begin(context);
             return Poll::Pending;
         }
-        let before = buffer.filled().len();
-        let Poll::Ready(outcome) = Pin::new(&mut self.stream).poll_read(context, buffer) else {
+        let (before, room) =
+            (buffer.filled().len(), buffer.remaining().min(MAX_BYTES_IN_A_ROW - self.in_a_row));
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(room));
+        let Poll::Ready(outcome) = Pin::new(&mut self.stream).poll_read(context, &mut part) else {
             self.in_a_row = 0;
             return Poll::Pending;
         };
+        let length = part.filled().len();
+        buffer.advance(length);
         self.budget.record_failure(outcome)?;
-        let length = buffer.filled().len() - before;
         if length == 0 {
             self.budget.has_ended.store(true, Relaxed);
         }
@@ -181,7 +199,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for BudgetedStream<S> {
             self.is_opening = self.budget.record_opening(&buffer.filled()[before..]);
         }
         self.in_a_row += length;
-        Poll::Ready(self.budget.count_read(length))
+        let Self { budget, scanner, .. } = &mut *self;
+        Poll::Ready(budget.take(&buffer.filled()[before..], scanner))
     }
 }
 
@@ -240,8 +259,9 @@ mod tests {
         assert_eq!(budget.node_error(), None);
         let error = stream.read_exact(&mut buffer[..1]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
-        budget.expect(1);
-        assert_eq!(budget.node_error(), Some(NodeError::ReadLimit { most: MAX_BYTES }));
+        budget.expect(AnswerSize { bytes: 1, values: 1 });
+        let limit = NodeError::ReadLimit { most: MAX_BYTES, most_values: MAX_VALUES };
+        assert_eq!(budget.node_error(), Some(limit));
         assert!(!budget.has_ended(), "the limit counts as the end of the stream");
     }
 
@@ -249,11 +269,30 @@ mod tests {
     async fn the_read_limit_grows_with_the_expected_answers() {
         let budget = Arc::new(ReadBudget::new());
         let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
-        budget.expect(64);
-        let mut buffer = vec![0; MAX_BYTES + 64 * MAX_BYTES_OF_LEADER];
+        budget.expect(AnswerSize { bytes: 100_000, values: 10 });
+        let mut buffer = vec![0; MAX_BYTES + 100_000];
         stream.read_exact(&mut buffer).await.unwrap();
         stream.read_exact(&mut buffer[..1]).await.unwrap_err();
-        assert_eq!(budget.node_error(), Some(NodeError::ReadLimit { most: buffer.len() }));
+        let limit = NodeError::ReadLimit { most: buffer.len(), most_values: MAX_VALUES + 10 };
+        assert_eq!(budget.node_error(), Some(limit));
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_with_an_error_when_a_reply_announces_too_many_values() {
+        let budget = Arc::new(ReadBudget::new());
+        for additional in [0, 10] {
+            budget.expect(AnswerSize { bytes: 0, values: additional });
+            let accepted = format!("*{}\r\n", MAX_VALUES + additional);
+            let mut stream = BudgetedStream::new(accepted.as_bytes(), &budget);
+            stream.read_exact(&mut vec![0; accepted.len()]).await.unwrap();
+            assert_eq!(budget.node_error(), None);
+        }
+        let refused = format!("*{}\r\n", MAX_VALUES + 11);
+        let mut stream = BudgetedStream::new(refused.as_bytes(), &budget);
+        let error = stream.read_exact(&mut vec![0; refused.len()]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+        let limit = NodeError::ReadLimit { most: MAX_BYTES, most_values: MAX_VALUES + 10 };
+        assert_eq!(budget.node_error(), Some(limit));
     }
 
     #[tokio::test]
@@ -273,6 +312,21 @@ mod tests {
             (MAX_BYTES_IN_A_ROW..MAX_BYTES_IN_A_ROW + 1000).contains(&read),
             "{read} bytes before the first pause"
         );
+    }
+
+    #[tokio::test]
+    async fn a_wake_of_the_task_does_not_end_the_pause_of_a_stream() {
+        let budget = Arc::new(ReadBudget::new());
+        let mut stream = BudgetedStream::new(tokio::io::repeat(b'a'), &budget);
+        let mut buffer = [0; MAX_BYTES_IN_A_ROW];
+        let mut read = || {
+            let mut context = Context::from_waker(std::task::Waker::noop());
+            Pin::new(&mut stream).poll_read(&mut context, &mut ReadBuf::new(&mut buffer)).is_ready()
+        };
+        assert!(read());
+        assert_eq!([read(), read(), read()], [false; 3]);
+        tokio::task::yield_now().await;
+        assert_eq!([read(), read()], [true, false]);
     }
 
     #[tokio::test]

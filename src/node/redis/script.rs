@@ -143,12 +143,20 @@ pub(crate) struct CallReply {
     pub(crate) answers: Vec<Answer>,
     /// The first error of a notice that the node did not publish. A notice is no part of an answer.
     pub(crate) unpublished: Option<NodeError>,
+    /// The error if the reply has not the shape of a reply to these operations. Later replies on the connection may then
+    /// be the replies to other calls.
+    pub(crate) violation: Option<NodeError>,
 }
 
 /// Decodes the reply to `operations`.
 pub(crate) fn decode(operations: &[Operation], mut reply: redis::Value) -> CallReply {
     let unpublished = take_unpublished(operations.len(), &mut reply);
-    CallReply { answers: decode_answers(operations, reply), unpublished }
+    let violation = match &reply {
+        redis::Value::Array(answers) if answers.len() == operations.len() => None,
+        redis::Value::ServerError(_) => None,
+        other => Some(misshapen(other)),
+    };
+    CallReply { answers: decode_answers(operations, reply), unpublished, violation }
 }
 
 /// Removes the error of an unpublished notice, which follows the answers to this number of operations.
@@ -204,5 +212,19 @@ fn misshapen(value: &impl fmt::Debug) -> NodeError {
 
 /// Returns the first characters of a value, because a reply may be megabytes long.
 pub(crate) fn beginning(value: &impl fmt::Debug) -> String {
-    format!("{value:?}").chars().take(200).collect()
+    let mut beginning = Beginning(String::new());
+    // The error means that the text has its full length.
+    fmt::write(&mut beginning, format_args!("{value:?}")).ok();
+    beginning.0
+}
+
+/// A text of at most 200 characters, which refuses any further character.
+struct Beginning(String);
+
+impl fmt::Write for Beginning {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = 200 - self.0.chars().count();
+        self.0.extend(text.chars().take(room));
+        if text.chars().nth(room).is_some() { Err(fmt::Error) } else { Ok(()) }
+    }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use redis::{Cmd, RedisWrite, ToRedisArgs};
 
+use super::script::beginning;
 use crate::node::operation::{ArgumentSink, Value};
 
 impl ArgumentSink for Cmd {
@@ -38,7 +39,7 @@ impl From<redis::Value> for Value {
             redis::Value::BulkString(bytes) => Self::Bytes(bytes),
             redis::Value::SimpleString(text) => Self::Bytes(text.into_bytes()),
             redis::Value::Array(values) => Self::Array(values.into_iter().map(Into::into).collect()),
-            other => Self::Unexpected(format!("{other:?}")),
+            other => Self::Unexpected(beginning(&other)),
         }
     }
 }

@@ -31,6 +31,7 @@ pub(super) struct ConnectionNotices {
     refusals: LoggedRefusals,
     last: LastIncarnation,
     outage: Outage,
+    violations: LoggedViolations,
 }
 
 /// The time without a connection after which an outage is reported as a warning. Restarts and failovers take less.
@@ -44,6 +45,14 @@ struct Outage {
     /// Whether the outage was reported as a warning.
     is_reported: bool,
 }
+
+/// The least time between two warnings of protocol violations. A node that floods its clients violates the protocol at
+/// every dial.
+const VIOLATION_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The time of the last violation that was logged as a warning.
+#[derive(Debug, Default)]
+struct LoggedViolations(Option<Instant>);
 
 /// The refusals of notices that were logged on one connection, by command and reason.
 #[derive(Debug, Default)]
@@ -71,6 +80,7 @@ impl ConnectionNotices {
             refusals: LoggedRefusals::default(),
             last: LastIncarnation { seen: None, quarantine },
             outage: Outage::default(),
+            violations: LoggedViolations::default(),
         }
     }
 
@@ -80,7 +90,7 @@ impl ConnectionNotices {
         if let Some(time) = self.outage.failed(now) {
             tracing::warn!(node = %self.node, %error, ?time, "node unreachable for a long time");
         }
-        self.violation(error);
+        self.violation(error, now);
     }
 
     /// Reports a new connection.
@@ -125,7 +135,7 @@ impl ConnectionNotices {
         self.last.seen = incarnation.map(|incarnation| (incarnation, now));
         tracing::debug!(node = %self.node, %error, "connection to a node broken");
         self.outage.failed(now);
-        self.violation(error);
+        self.violation(error, now);
         self.disconnected();
     }
 
@@ -150,8 +160,8 @@ impl ConnectionNotices {
         }
     }
 
-    fn violation(&self, error: &NodeError) {
-        if error.is_violation() {
+    fn violation(&mut self, error: &NodeError, now: Instant) {
+        if error.is_violation() && self.violations.is_due(now) {
             tracing::warn!(node = %self.node, %error, "protocol violation by a node");
         }
     }
@@ -161,6 +171,17 @@ impl LoggedRefusals {
     /// Records a refusal. Returns whether to log it: each reason once, and [`MAX_REASONS`] at most.
     fn must_log(&mut self, command: NoticeCommand, error: &NodeError) -> bool {
         self.0.len() < MAX_REASONS && self.0.insert((command, error.to_string()))
+    }
+}
+
+impl LoggedViolations {
+    /// Records a violation. Returns whether to log it as a warning.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.0.is_none_or(|last| now >= last + VIOLATION_INTERVAL);
+        if is_due {
+            self.0 = Some(now);
+        }
+        is_due
     }
 }
 
@@ -215,6 +236,14 @@ mod tests {
         let errors = (0..1_000).map(|number| NodeError::NoPermission(number.to_string().into()));
         let count = errors.filter(|error| logged.must_log(NoticeCommand::Publish, error)).count();
         assert_eq!(count, MAX_REASONS);
+    }
+
+    #[test]
+    fn violations_are_logged_at_most_every_half_minute() {
+        let mut violations = LoggedViolations::default();
+        let logged =
+            (0..100).filter(|second| violations.is_due(Instant::from_origin(Duration::from_secs(*second))));
+        assert_eq!(logged.collect::<Vec<_>>(), [0, 30, 60, 90]);
     }
 
     #[test]

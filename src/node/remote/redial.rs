@@ -3,7 +3,7 @@
 //! ```text
 //!  first dial, or a connection lasted MAX_DELAY  ──► no delay
 //!  a dial failed, or a connection broke soon     ──► MIN_DELAY, doubled each time up to MAX_DELAY
-//!  the node violated the protocol                ──► doubled up to MAX_DELAY_AFTER_VIOLATION
+//!  the node violated the protocol                ──► the same, however long the connection lasted
 //!  a call is submitted meanwhile                 ──► at most DELAY_ON_DEMAND, unless after a violation
 //! ```
 
@@ -16,12 +16,9 @@ use crate::values::NodeError;
 /// The delay after the first failed dial, which each further failure doubles.
 const MIN_DELAY: Duration = Duration::from_millis(20);
 
-/// The longest delay, and the least duration of a connection after which delays begin anew.
+/// The longest delay, and the least duration of a connection after which delays begin anew. After a fault of a quorum,
+/// calls work again soon after this delay.
 const MAX_DELAY: Duration = Duration::from_secs(1);
-
-/// The longest delay after a protocol violation. A node that sends invalid data, or too much data, costs more than a
-/// node that is missing.
-const MAX_DELAY_AFTER_VIOLATION: Duration = Duration::from_secs(30);
 
 /// The longest delay once a call is submitted. The delay is so short that a retry of the caller may find a connection,
 /// and so long that a caller that retries without a pause causes few dials.
@@ -53,9 +50,8 @@ impl Redial {
 
     /// Returns the delay before the next dial.
     pub(super) fn delay(&mut self) -> Delay {
-        let longest = if self.is_after_violation { MAX_DELAY_AFTER_VIOLATION } else { MAX_DELAY };
-        let delay = self.next.min(longest);
-        self.next = (delay * 2).clamp(MIN_DELAY, longest);
+        let delay = self.next;
+        self.next = (delay * 2).clamp(MIN_DELAY, MAX_DELAY);
         let most = delay.mul_f64(self.random.random_range(0.5..=1.0));
         Delay { least: if self.is_after_violation { most } else { most.min(DELAY_ON_DEMAND) }, most }
     }
@@ -100,10 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn violations_raise_delays_to_half_a_minute_even_on_demand() {
+    fn violations_raise_delays_to_a_second_even_on_demand() {
         let mut redial = Redial::new(1);
         assert_eq!(redial.delay().most, Duration::ZERO);
-        for error in [NodeError::ReadLimit { most: 1 }, NodeError::Protocol("no RESP3".into())] {
+        for error in
+            [NodeError::ReadLimit { most: 1, most_values: 1 }, NodeError::Protocol("no RESP3".into())]
+        {
             let mut full = MIN_DELAY;
             for _ in 0..15 {
                 redial.lasted(MAX_DELAY * 100, &error);
@@ -112,7 +110,7 @@ mod tests {
                     least == most && most <= full && most * 2 >= full,
                     "{least:?} to {most:?} of {full:?}"
                 );
-                full = (full * 2).min(MAX_DELAY_AFTER_VIOLATION);
+                full = (full * 2).min(MAX_DELAY);
             }
             redial.failed(&reset());
             let delay = redial.delay();

@@ -7,7 +7,7 @@ use crate::{
     node::{
         operation::{Answer, Operation},
         reply::{Reply, Responder},
-        request::{PendingUnlocks, Request},
+        request::{PendingUnlocks, Request, RequestSize},
     },
     values::{LeaseId, NodeError},
 };
@@ -72,9 +72,10 @@ impl Item {
         if self.must_deliver() { 0 } else { self.operations.len() }
     }
 
-    /// Returns the number of resources that the operations name.
-    pub(super) fn resources(&self) -> usize {
-        self.operations.iter().map(|operation| operation.resources().len()).sum()
+    /// Adds the request to a call of this size if the request fits into the call.
+    pub(super) fn try_join(&self, size: &mut RequestSize) -> bool {
+        let resources = self.operations.iter().map(|operation| operation.resources().len()).sum();
+        size.try_add(self.operations.len(), resources, Operation::longest_answers(&self.operations))
     }
 
     pub(super) fn is_expired(&self, now: Instant) -> bool {

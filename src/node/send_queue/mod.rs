@@ -172,7 +172,7 @@ impl SendQueue {
         }
         let mut size = RequestSize::default();
         let mut items = Vec::new();
-        while self.unsent.first().is_some_and(|next| size.try_add(next.operations.len(), next.resources())) {
+        while self.unsent.first().is_some_and(|next| next.try_join(&mut size)) {
             items.extend(self.unsent.pop());
         }
         if items.is_empty() { None } else { Some(self.in_flight.start(items, now)) }

@@ -13,7 +13,10 @@ use super::{
 };
 use crate::{
     clock::TokioClock,
-    node::{MAX_VALUE_BYTES, Observe, ObserveAnswer, Proclaim, Proclamation, request::MAX_OPERATIONS},
+    node::{
+        Inspect, Latch, MAX_VALUE_BYTES, Observe, ObserveAnswer, Proclaim, Proclamation, READERS_SHOWN,
+        Vacant, request::MAX_OPERATIONS,
+    },
 };
 
 /// Returns a connection through a proxy, and a sender. On a message from the sender, the proxy sends `injected` to the
@@ -92,5 +95,36 @@ async fn a_full_request_with_the_longest_answers_exceeds_no_limit() {
             panic!("{answer:?}")
         };
         assert_eq!(*observed, Some(proclamation.clone()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_longest_answers_of_operations_exceed_no_limit() {
+    let server = Server::start();
+    let fixture = Fixture::at(&server.url());
+    for number in 0..128 {
+        let reader = operation::samples::lock("*shared", &format!("{number:0106}"), 30_000, 0);
+        assert!(matches!(&*fixture.call(reader).await, [Answer::Granted { .. }]));
+    }
+    let inspect = |max_readers| Operation::Inspect(Inspect { resource: resource("shared"), max_readers });
+    let latch = Operation::Latch(Latch {
+        latch: resource("latch"),
+        count: 1024,
+        is_open: false,
+        arrivals: (1..1024).map(|number| format!("{number:048}").into_bytes().into()).collect(),
+        ttl: Duration::from_secs(30),
+    });
+    let resources: Vec<_> = (0..1024).map(|number| resource(format!("vacant{number}"))).collect();
+    let vacant = Operation::Vacant(Vacant { resources, max_resources: 1024, ignores_marks: true });
+    for (name, operations) in [
+        ("inspections", vec![inspect(READERS_SHOWN); MAX_OPERATIONS]),
+        ("an inspection of all readers", vec![inspect(128)]),
+        ("latches", vec![latch; 4]),
+        ("vacant resources", vec![vacant]),
+    ] {
+        let until = fixture.clock.now() + Duration::from_secs(30);
+        let answers = fixture.node.call(Request::new(operations, until)).await;
+        let is_error = |answer: &&Answer| matches!(answer, Answer::Error(_));
+        assert_eq!(answers.iter().find(is_error), None, "{name}");
     }
 }

@@ -180,7 +180,7 @@ impl Transport for FakeServer {
             match behaviour {
                 DialBehaviour::Accepting => {}
                 DialBehaviour::Refusing => return Err(NodeError::Unreachable("refused".into())),
-                DialBehaviour::Flooding => return Err(NodeError::ReadLimit { most: 1 }),
+                DialBehaviour::Flooding => return Err(NodeError::ReadLimit { most: 1, most_values: 1 }),
                 DialBehaviour::Hanging => futures::future::pending().await,
             }
             let mut state = self.state();

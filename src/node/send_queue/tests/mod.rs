@@ -5,7 +5,7 @@ use futures::FutureExt;
 use super::*;
 use crate::{
     node::{
-        ForceUnlock, Inspect, Lock, Resources, Tombstone, Unlock, Withdraw,
+        ForceUnlock, Inspect, Lock, Observe, Resources, Tombstone, Unlock, Withdraw,
         request::{MAX_GROUP_SIZE, MAX_OPERATIONS, MAX_RESOURCES},
     },
     values::{LeaseId, Resource},
@@ -112,6 +112,16 @@ fn the_size_of_a_batch_and_the_calls_in_flight_are_limited() {
     }
     assert!(send_queue.next_batch(at(0)).is_none());
     assert!(!send_queue.needs_service(), "the next answer wakes the driver");
+}
+
+#[test]
+fn the_answers_to_a_batch_are_limited_except_for_those_to_one_request() {
+    let mut send_queue = connected_queue();
+    let observe = || Operation::Observe(Observe { resource: Resource::new("r").unwrap() });
+    let mut replies: Vec<_> = (0..6).map(|_| send_queue.submit(request(observe()))).collect();
+    replies.push(send_queue.submit(Request::new(vec![observe(); 8], at(1000))));
+    let sizes = std::iter::from_fn(|| send_queue.next_batch(at(0))).map(|(_, operations)| operations.len());
+    assert_eq!(sizes.collect::<Vec<_>>(), [4, 2, 8]);
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl Server {
     }
 
     fn decode(&mut self, operations: &[Operation], reply: Value) -> Vec<Answer> {
-        let CallReply { answers, unpublished } = script::decode(operations, reply);
+        let CallReply { answers, unpublished, .. } = script::decode(operations, reply);
         assert_eq!(answers.len(), operations.len());
         if unpublished.is_some() {
             self.unpublished = unpublished;
