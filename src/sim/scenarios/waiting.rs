@@ -1,7 +1,8 @@
-//! S77 to S81: waiters beside a queue node that answers late or is lost, behind long holders, and after a writer that gave
-//! up.
+//! S77 to S81 and S88: waiters beside a queue node that answers late or is lost, behind long holders, after a writer that
+//! gave up, and with two wait queues.
 
 use super::{fair::hand_offs, *};
+use crate::algorithm::queue_node_order::rendezvous_order;
 
 /// Runs four processes that lock for five milliseconds again and again. The messages of one node take longer by `farther`,
 /// and the node hangs once, for 200 ms. Returns the number of turns of each process in the eight seconds after that, and
@@ -188,4 +189,66 @@ fn s78_the_polls_near_the_head_cost_a_thousand_waiters_at_most_a_tenth() {
     let ratio = messages as f64 / with_equal_polls as f64;
     eprintln!("1,000 waiters: {messages} messages in 30 s, with equal polls {with_equal_polls}: {ratio:.3}");
     assert!(ratio > 1.0 && ratio <= 1.1, "{messages} {with_equal_polls}");
+}
+
+/// The time for which each process of [`two_groups`] holds the resource.
+const HOLD_IN_GROUPS: Duration = Duration::from_millis(100);
+
+/// The number of turns of each process of [`two_groups`].
+const ROUNDS_IN_GROUPS: u32 = 10;
+
+/// Returns the queue node of the resource "r" for clients that name five nodes by this host.
+fn queue_node_of(host: &str) -> usize {
+    let addresses: Vec<String> = (0..5).map(|node| format!("{host}:{node}")).collect();
+    rendezvous_order(b"r", addresses.iter().map(String::as_str))[0]
+}
+
+/// Runs two groups of processes that name the nodes by different hosts, and lock again and again. The messages of `far`
+/// take 10 ms longer. Returns the longest time for which the resource is idle, and the longest wait of a process.
+fn two_groups(seed: u64, per_group: usize, far: Option<usize>) -> (Duration, Duration) {
+    let far = far.map(|node| Fault::Far { node, lasts: Duration::MAX, by: millis(10) });
+    let schedule = Schedule::without_faults(seed, 5, 2 * per_group);
+    let schedule = far.into_iter().fold(schedule, |schedule, far| schedule.with(Duration::ZERO, far));
+    let report = run(schedule, move |process| async move {
+        let process = if process.index() % 2 == 0 { process } else { process.with_host("a") };
+        let quorum = quorum(&process);
+        process.sleep(millis(100)).await;
+        let lock = quorum.red_lock("r");
+        for _ in 0..ROUNDS_IN_GROUPS {
+            let guard = lock.lock().await.unwrap();
+            process.sleep(HOLD_IN_GROUPS).await;
+            guard.unlock().await.unwrap();
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    assert_eq!(turns(&report).len(), 2 * per_group * ROUNDS_IN_GROUPS as usize);
+    let waits = (0..2 * per_group).flat_map(|process| {
+        let came = std::iter::once(millis(100)).chain(ended(&report, process));
+        came.zip(granted(&report, process)).map(|(came, granted)| granted - came).collect::<Vec<_>>()
+    });
+    (hand_offs(&report).into_iter().max().unwrap(), waits.max().unwrap())
+}
+
+/// A waiter that misses every wake would attempt within a fallback poll, so the resource is idle for at most that time.
+#[test]
+fn s88_clients_with_two_queue_nodes_take_a_free_resource_and_all_get_turns() {
+    let queue_nodes = ["sim", "a"].map(queue_node_of);
+    assert_ne!(queue_nodes[0], queue_nodes[1], "both groups have one queue");
+    for (per_group, far) in [1, 4, 8]
+        .into_iter()
+        .flat_map(|per_group| [None, Some(queue_nodes[0]), Some(queue_nodes[1])].map(|far| (per_group, far)))
+    {
+        let runs: Vec<_> = (0..6).map(|seed| two_groups(seed, per_group, far)).collect();
+        let idle = runs.iter().map(|(idle, _)| *idle).max().unwrap();
+        let wait = runs.iter().map(|(_, wait)| *wait).max().unwrap();
+        let all_turns = 2 * per_group as u32 * HOLD_IN_GROUPS;
+        eprintln!(
+            "two groups of {per_group}, node {far:?} is farther: idle for {idle:?}, longest wait {wait:?}, one turn \
+             of each process {all_turns:?}"
+        );
+        assert!(idle < POLL, "{per_group} {far:?}: {idle:?}");
+        // All turns of all other processes, and a fallback poll.
+        let bound = 2 * per_group as u32 * ROUNDS_IN_GROUPS * HOLD_IN_GROUPS + POLL;
+        assert!(wait < bound, "{per_group} {far:?}: {wait:?}");
+    }
 }
