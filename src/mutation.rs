@@ -82,6 +82,10 @@ pub(crate) enum Mutation {
     IgnoreHolderTtl,
     /// A waiter that does not pause after a futile grant of a stale queue node.
     NoPauseAfterFutileGrant,
+    /// A waiter whose polls are equally rare at each rank.
+    EqualPollsAtEachRank,
+    /// A client that drops the replies of silent nodes to its unlocks.
+    DropUnawaitedReplies,
     /// Yield marks by an attempt without an answer of the queue node.
     MarkWithoutAnswer,
     /// A lock call that stays in flight although its future is not polled.

@@ -32,12 +32,14 @@ pub struct Process {
     world: World,
     index: usize,
     nodes: Range<usize>,
+    /// The addresses of the nodes begin with this text.
+    host: &'static str,
     seed: u64,
 }
 
 impl Process {
     pub(crate) fn new(world: &World, index: usize, nodes: usize, seed: u64) -> Self {
-        Self { world: world.clone(), index, nodes: 0..nodes, seed }
+        Self { world: world.clone(), index, nodes: 0..nodes, host: "sim", seed }
     }
 
     /// Returns the index of the process, from 0.
@@ -62,6 +64,13 @@ impl Process {
     pub fn with_nodes(&self, nodes: Range<usize>) -> Self {
         let last = self.nodes.end;
         Self { nodes: nodes.start.min(last)..nodes.end.min(last), ..self.clone() }
+    }
+
+    /// Returns the same process with other addresses of the same nodes. The text takes the place of
+    /// the host name.
+    #[cfg(test)]
+    pub(crate) fn with_host(&self, host: &'static str) -> Self {
+        Self { host, ..self.clone() }
     }
 
     /// Sleeps by the clock of this process.
@@ -206,7 +215,7 @@ impl Process {
         let to = |node: usize| {
             let (world, process, parameters) = (self.world.clone(), self.index, parameters.clone());
             let transport = Arc::new(SimTransport { world, process, node, parameters });
-            Arc::new(RemoteNode::new(format!("sim:{node}").into(), transport, connection_config))
+            Arc::new(RemoteNode::new(format!("{}:{node}", self.host).into(), transport, connection_config))
                 as Arc<dyn Node>
         };
         self.nodes().map(to).collect()
