@@ -180,8 +180,8 @@ pub(super) fn init_operation(context: &ClientContext, is_dry_run: bool) -> Opera
 pub(super) async fn dry_run(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     let answers = ask_all_nodes(context, init_operation(context, true)).await;
     for (node, answer) in context.nodes.iter().zip(&answers) {
-        if let Answer::Error(NodeError::ClockOff(by)) = answer {
-            let (node, reason) = (Arc::clone(node.address()), NodeError::ClockOff(*by));
+        if let Answer::Error(reason @ NodeError::ClockOff { .. }) = answer {
+            let (node, reason) = (Arc::clone(node.address()), reason.clone());
             return Err(ConfigError::Server { node, reason }.into());
         }
     }
