@@ -2,10 +2,16 @@
 //! `redquorum = { version = "=0.1.0", features = ["__command"] }`. The interface is hidden in the documentation, and
 //! exempt from semver.
 
-use crate::{error::Error, values::Resource};
+use std::collections::BTreeMap;
+
+use crate::{
+    Quorum,
+    error::Error,
+    values::{NodeError, Resource},
+};
 pub use crate::{
     node::redis::NodeConnector,
-    quorum::{EffectiveSettings, connectors, effective},
+    quorum::{EffectiveSettings, connectors, effective, list_answering},
     settings::arguments::{Arguments, load_from, overridden_variables},
 };
 
@@ -24,6 +30,14 @@ pub fn script_commands() -> std::collections::BTreeSet<String> {
 pub fn keys_of(name: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Error> {
     let resource = Resource::new(name).map_err(crate::error::ConfigError::from)?;
     Ok(crate::node::names::keys_of(&resource))
+}
+
+/// Returns the nodes that refused to publish a notice on the present connections of this client, with the last error of
+/// each. After a call, the errors of its notices are included.
+#[must_use]
+pub fn unpublished_notices(quorum: &Quorum) -> BTreeMap<String, NodeError> {
+    let nodes = quorum.client().context.nodes.iter();
+    nodes.filter_map(|node| Some((node.address().to_string(), node.unpublished()?))).collect()
 }
 
 /// Returns the node urls in a text, such as the value of `REDQUORUM_NODES`. Blanks or commas separate the urls. If no

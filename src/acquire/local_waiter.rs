@@ -12,7 +12,7 @@
 //!                                              (with a holder check, if the schedule wants one)
 //! ```
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::{
     acquire::{
@@ -28,7 +28,7 @@ use crate::{
         failed_attempt::{FailedAttempt, RefusedResource},
         waiter_schedule::{NextAttempt, WaiterConfig, WaiterSchedule},
     },
-    client::{broadcast::inspect_until_quorum, context::ClientContext},
+    client::{broadcast::inspect_until_quorum, context::ClientContext, outage_warnings::WARN_AFTER},
     clock::Instant,
     node::{Answer, InspectAnswer},
     values::{LeaseId, NodeReply, Refusal},
@@ -36,9 +36,6 @@ use crate::{
 
 /// The divisor of the node timeout in the longest wait for new subscriptions to become active.
 pub(super) const LISTENING_SHARE: u32 = 64;
-
-/// The time without a quorum after which a warning with the replies of the nodes is logged.
-const WARN_AFTER: Duration = Duration::from_secs(1);
 
 /// The state of a client that waits for some resources. Only the task with the local turn has access.
 #[derive(Debug, Default)]

@@ -4,6 +4,9 @@ use std::{sync::Mutex, time::Duration};
 
 use crate::{clock::Instant, mutex::lock};
 
+/// The time without a quorum after which a call that waits logs a warning with the replies of the nodes.
+pub(crate) const WARN_AFTER: Duration = Duration::from_secs(1);
+
 /// The least time between two warnings of one client. All calls that wait at the same time lack the same nodes, so one
 /// warning is enough.
 const INTERVAL: Duration = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use crate::{
     MemoryCluster, Quorum,
     error::ClosedReason,
     error::{ConfigError, Error, NodeError},
-    lock::tests::{all_behave, client, pass, server},
+    lock::tests::{all_behave, client, pass, server, traces::Traces},
     mutation::{Mutation, break_rule},
     node::memory::Behaviour,
 };
@@ -155,6 +155,28 @@ async fn calls_that_wait_through_an_outage_of_20_s_succeed() {
         make_reachable(&cluster, &[0, 1]);
     });
     assert_eq!((arrived, waited), (Ok(()), Ok(())));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_of_waiting_for_a_latch_without_a_quorum_causes_one_warning() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let latches = [quorum.latch("l", 1), quorum.latch("m", 1)];
+    make_unreachable(&cluster, &[0, 1]);
+    let traces = Traces::begin();
+    let waiting = futures::future::join_all(latches.iter().map(|latch| latch.wait()));
+    let (_, ()) = tokio::join!(waiting, async {
+        pass(SECOND * 9 / 10).await;
+        assert!(traces.warned().is_empty(), "{:?}", traces.warned());
+        pass(10 * SECOND).await;
+        assert_eq!(traces.warned(), ["waiting without a quorum"], "one warning for all calls");
+        let shortage = traces.only("waiting without a quorum").field("shortage").to_owned();
+        assert!(shortage.contains("no quorum for the latch ") && shortage.contains("down"), "{shortage}");
+        make_reachable(&cluster, &[0, 1]);
+        for latch in &latches {
+            latch.arrive().await.unwrap();
+        }
+    });
 }
 
 #[tokio::test(start_paused = true)]

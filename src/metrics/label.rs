@@ -153,7 +153,7 @@ fn of_error(error: &NodeError) -> &'static str {
         NodeError::ScanForbidden => "scan_forbidden",
         NodeError::WrongQuorum(_) => "wrong_quorum",
         NodeError::SameServer { .. } => "same_server",
-        NodeError::ClockOff(_) => "clock_off",
+        NodeError::ClockOff { .. } => "clock_off",
         NodeError::CannotPersist => "cannot_persist",
         NodeError::Busy => "busy",
         NodeError::InvalidCounter(_) => "invalid_counter",

@@ -38,7 +38,7 @@ pub(crate) use self::{
     reply::{Reply, Responder},
     request::{PendingUnlocks, Request},
 };
-use crate::values::Resource;
+use crate::values::{NodeError, Resource};
 
 /// One independent master.
 pub(crate) trait Node: fmt::Debug + Send + Sync {
@@ -65,6 +65,12 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
 
     /// Returns the unlocks and withdrawals that are neither confirmed nor expired.
     fn undelivered(&self) -> Vec<PendingUnlocks>;
+
+    /// Returns the error of the last notice that the node refused to publish on its present connection. If a call has
+    /// such a notice, the error is set before the answer to the call.
+    fn unpublished(&self) -> Option<NodeError> {
+        None
+    }
 
     /// Closes the node: refuses new requests except unlocks and withdrawals. The future is ready when each accepted
     /// request is answered or has expired, and each pending unlock or withdrawal is confirmed or has expired. A node

@@ -183,8 +183,8 @@ pub(super) async fn dry_run(context: &ClientContext) -> Result<Vec<Answer>, Admi
     let dry_run = Operation::Init(Init { is_dry_run: true, time: context.clock.time_of_day() });
     let answers = ask_all_nodes(context, dry_run).await;
     for (node, answer) in context.nodes.iter().zip(&answers) {
-        if let Answer::Error(NodeError::ClockOff(by)) = answer {
-            let (node, reason) = (Arc::clone(node.address()), NodeError::ClockOff(*by));
+        if let Answer::Error(reason @ NodeError::ClockOff { .. }) = answer {
+            let (node, reason) = (Arc::clone(node.address()), reason.clone());
             return Err(ConfigError::Server { node, reason }.into());
         }
     }

@@ -216,7 +216,7 @@ pub(super) fn is_lasting(answer: &Answer) -> bool {
             | NodeError::Protocol(_)
             | NodeError::ClusterMode
             | NodeError::SentinelMode
-            | NodeError::ClockOff(_)
+            | NodeError::ClockOff { .. }
             | NodeError::WrongQuorum(_)
     )
 }
@@ -237,7 +237,7 @@ fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<Confi
         Answer::Error(NodeError::Handshake(error)) => match &**error {
             NodeError::WrongQuorum(theirs) => wrong_quorum(node, &Fingerprint::new(theirs)),
             NodeError::RunIdForbidden
-            | NodeError::ClockOff(_)
+            | NodeError::ClockOff { .. }
             | NodeError::ClusterMode
             | NodeError::SentinelMode => Some(ConfigError::Server { node, reason: NodeError::clone(error) }),
             _ => None,

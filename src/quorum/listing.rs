@@ -8,6 +8,8 @@ use std::{
 
 use futures::{FutureExt, StreamExt, future::join_all, stream};
 
+#[cfg(feature = "__command")]
+use crate::quorum::QuorumBuilder;
 use crate::{
     client::{
         broadcast::{collect_with_times, send_inspect_to, send_to},
@@ -141,6 +143,29 @@ impl fmt::Display for LockName {
 pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Result<Listing, Error> {
     let context = &*quorum.client().context;
     context.ensure_open()?;
+    list_with(context, context.settings.electorate.needed(), is_wanted).await
+}
+
+/// Returns the locks like [`list`], as far as the nodes that answer have them, even if these nodes are no quorum. No
+/// client of the quorum needs to be connected.
+///
+/// # Errors
+///
+/// [`Error::NoQuorum`] if no node listed all of its locks; [`Error::Config`] if the settings are invalid.
+#[cfg(feature = "__command")]
+pub async fn list_answering(
+    quorum: &QuorumBuilder,
+    is_wanted: impl Fn(&LockName) -> bool,
+) -> Result<Listing, Error> {
+    list_with(&quorum.start_to_change()?.context, 1, is_wanted).await
+}
+
+/// Returns the locks of the nodes that answer, which have to be at least `needed` nodes.
+async fn list_with(
+    context: &ClientContext,
+    needed: usize,
+    is_wanted: impl Fn(&LockName) -> bool,
+) -> Result<Listing, Error> {
     let scanning = join_all((0..context.nodes.len()).map(|node| scan(context, node)));
     let scans = context.in_process(scanning.map(Ok)).await?;
     let mut silent = BTreeMap::new();
@@ -149,7 +174,7 @@ pub async fn list(quorum: &Quorum, is_wanted: impl Fn(&LockName) -> bool) -> Res
     }
     let reply = |error: &Option<NodeError>| error.clone().map_or(NodeReply::Done, NodeReply::Failed);
     let replies = context.replies(scans.iter().map(|(_, error)| reply(error)));
-    if !replies.has_quorum() {
+    if replies.done() < needed {
         return Err(NoQuorum::new(Goal::List, replies).into());
     }
     let errors: Vec<_> = scans.iter().map(|(_, error)| error.clone()).collect();

@@ -12,8 +12,6 @@ pub(crate) mod shutdown;
 #[cfg(test)]
 mod tests;
 
-#[cfg(feature = "__command")]
-pub use self::builder::effective::{EffectiveSettings, connectors, effective};
 pub use self::{
     admin::{InitOutcome, fingerprint, force_unlock, init, init_if_needed},
     builder::QuorumBuilder,
@@ -22,4 +20,9 @@ pub use self::{
     moving::{give_up_reconfigure, reconfigure},
     quorum::Quorum,
     shutdown::ShutdownReport,
+};
+#[cfg(feature = "__command")]
+pub use self::{
+    builder::effective::{EffectiveSettings, connectors, effective},
+    listing::list_answering,
 };

@@ -101,11 +101,18 @@ pub enum NodeError {
     /// TLS failed: usually, one side does not trust the certificate of the other side.
     #[error("TLS failed: {}", Printable(.0))]
     Tls(Arc<str>),
-    /// The clocks of the node and of the client are more than an hour apart. The value is the difference.
+    /// The clocks of the node and of the client are more than an hour apart.
     #[error(
-        "the clocks of the node and of this client are {0:?} apart: set them right, at most an hour apart"
+        "the clock of the node is {gap:?} {} the clock of this client: set the wrong clock, at most an hour apart",
+        direction(.is_node_ahead)
     )]
-    ClockOff(Duration),
+    #[non_exhaustive]
+    ClockOff {
+        /// The difference.
+        gap: Duration,
+        /// Whether the clock of the node is the later clock.
+        is_node_ahead: bool,
+    },
     /// `MISCONF`: the node refuses writes because it cannot persist them.
     #[error("the node cannot persist writes (MISCONF): its log names the cause, such as a full disk")]
     CannotPersist,
@@ -141,6 +148,12 @@ pub enum NodeError {
     CallFailed(Arc<str>),
 }
 
+/// Returns the words for the clock of a node that is ahead, or behind.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the error's `Display` passes references to fields")]
+fn direction(is_node_ahead: &bool) -> &'static str {
+    if *is_node_ahead { "ahead of" } else { "behind" }
+}
+
 /// Returns the part of an incarnation that `INFO` calls `run_id`.
 fn run_id(incarnation: &str) -> &str {
     incarnation.split('/').next().unwrap_or_default()
@@ -171,6 +184,47 @@ impl NodeError {
                 | Self::NoAuth(_)
                 | Self::InvalidCounter(_)
         )
+    }
+
+    /// Adds the ACL user to the text about a missing permission, unless the server has named the user.
+    pub(crate) fn with_user(self, user: Option<&str>) -> Self {
+        match (self, user) {
+            (Self::NoPermission(text), Some(user)) if !text.contains(&format!("User {user} ")) => {
+                Self::NoPermission(format!("{text} (user {user})").into())
+            }
+            (error, _) => error,
+        }
+    }
+
+    /// Whether the server refuses calls of this client by this error, whatever the resource is.
+    pub(crate) fn is_refused_call(&self) -> bool {
+        matches!(
+            self,
+            Self::NoAuth(_)
+                | Self::NoPermission(_)
+                | Self::ReadOnly
+                | Self::OutOfMemory
+                | Self::CannotPersist
+                | Self::Loading
+                | Self::Busy
+                | Self::Server(_)
+                | Self::CallFailed(_)
+        )
+    }
+
+    /// Whether the server was reached, and refused the connection or the registration of this client.
+    pub(crate) fn is_refused_connection(&self) -> bool {
+        self.is_refused_call()
+            || matches!(
+                self,
+                Self::RunIdForbidden
+                    | Self::WrongQuorum(_)
+                    | Self::SameServer { .. }
+                    | Self::ClusterMode
+                    | Self::SentinelMode
+                    | Self::ClockOff { .. }
+                    | Self::Tls(_)
+            )
     }
 
     /// Whether the node violated the protocol, after which no call shortens the delay before the next dial.
@@ -217,5 +271,24 @@ mod tests {
             assert!(text.contains("it's\\n\\u{1b}[2J\\u{202e}"), "{text:?}");
             assert!(!text.contains(|char: char| char == '\u{202e}' || char.is_control()), "{text:?}");
         }
+    }
+
+    #[test]
+    fn the_error_of_a_wrong_clock_names_the_later_clock() {
+        let shown =
+            |is_node_ahead| NodeError::ClockOff { gap: Duration::from_secs(7200), is_node_ahead }.to_string();
+        assert!(shown(true).starts_with("the clock of the node is 7200s ahead of the clock of this client"));
+        assert!(shown(false).starts_with("the clock of the node is 7200s behind the clock of this client"));
+    }
+
+    #[test]
+    fn a_missing_permission_names_the_user_once() {
+        let missing = |text: &str| NodeError::NoPermission(text.into());
+        let own = missing("No permissions to access a key").with_user(Some("app"));
+        assert_eq!(own, missing("No permissions to access a key (user app)"));
+        let named = missing("User app has no permissions to run the 'set' command");
+        assert_eq!(named.clone().with_user(Some("app")), named);
+        assert_eq!(named.clone().with_user(None), named);
+        assert_eq!(NodeError::ReadOnly.with_user(Some("app")), NodeError::ReadOnly);
     }
 }

@@ -47,6 +47,12 @@ pub enum Refusal {
     },
     /// The lease does not exist on the node any more, or a later lease was granted there.
     Superseded,
+    /// The node has recorded another count for the latch.
+    #[non_exhaustive]
+    CountMismatch {
+        /// The recorded count.
+        recorded: u32,
+    },
     /// The node belongs to a quorum with other settings.
     #[non_exhaustive]
     WrongQuorum {
@@ -175,6 +181,7 @@ impl fmt::Display for Refusal {
                 f.write_str("abstains: no client has registered with it since it started or was flushed")
             }
             Self::Superseded => f.write_str("lost or superseded"),
+            Self::CountMismatch { recorded } => write!(f, "the latch has the count {recorded} there"),
             Self::WrongQuorum { fingerprint } => {
                 write!(f, "belongs to another quorum ({})", Printable(fingerprint))
             }

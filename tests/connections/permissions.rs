@@ -305,6 +305,44 @@ async fn without_a_documented_pattern_a_feature_fails() {
     eventually(MOMENT, "the server has refused the name", async || !refused_objects(server).await.is_empty())
         .await;
     assert!(other.to_string().contains("permission"), "{other}");
+    assert!(other.to_string().contains("user redquorum"), "{other}");
+    assert!(!other.to_string().contains("PASSWORD"), "{other}");
+}
+
+/// Returns the permissions that the page lists for a user of locks, semaphores and latches of certain names alone.
+fn documented_for_confined_users() -> Vec<String> {
+    let page = include_str!("../../docs/REDIS.md");
+    let (_, rest) = page.split_once("replace `~redquorum:*` by ").expect("the page has the patterns");
+    let (patterns, _) = rest.split_once("name a lock for the doctor").expect("the patterns end");
+    let patterns = patterns.split('`').filter(|text| text.starts_with('~')).map(str::to_owned);
+    documented().into_iter().filter(|rule| rule != "~redquorum:*").chain(patterns).collect()
+}
+
+#[tokio::test]
+async fn with_the_documented_confining_patterns_all_features_work_and_no_key_is_refused() {
+    let rules = documented_for_confined_users();
+    assert!(rules.contains(&"~redquorum:*{lock:*".to_owned()), "{rules:?}");
+    let cluster = Cluster::processes(1).await;
+    let server = cluster.server(0);
+    let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+    server.command(&[&["ACL", "SETUSER", "redquorum", "reset"], &rules[..]].concat()).await;
+    let url = server.url().replace("//", "//redquorum:PASSWORD@");
+    // `failing_features` calls `init` and `connect` for new nodes.
+    assert_eq!(failing_features(server, &url).await, BTreeSet::new());
+    let quorum = Quorum::builder().nodes([&url]).connect().await.unwrap();
+    let health = quorum.health().await;
+    assert!(health.has_quorum(), "{health:?}");
+    quorum.latch("lock:latch", 1).arrive().await.unwrap();
+    quorum.latch("lock:latch", 1).wait().await.unwrap();
+    quorum.semaphore("lock:permits", 2).acquire().await.unwrap().release().await.unwrap();
+    let is_announcement = |name: &String| matches!(&**name, "client|setinfo" | "client");
+    let refused: Vec<String> =
+        refused_objects(server).await.into_iter().filter(|name| !is_announcement(name)).collect();
+    assert_eq!(refused, Vec::<String>::new());
+    let semaphore = quorum.semaphore("other", 2);
+    assert!(semaphore.try_acquire().await.unwrap_err().to_string().contains("permission"));
+    let latch = quorum.latch("other", 1);
+    assert!(latch.arrivals().await.unwrap_err().to_string().contains("permission"));
 }
 
 /// The ways in which a server refuses notices. Each has a value of the setting `rename-command` or none, and the rules

@@ -5,8 +5,9 @@ use std::{borrow::Cow, ffi::OsString, fmt, os::unix::ffi::OsStrExt};
 use clap::{Args, value_parser};
 use console::Term;
 use redquorum::{
+    __command::unpublished_notices,
     Quorum, admin,
-    error::{ConfigError, NodeReply},
+    error::{ConfigError, NodeError, NodeReply},
 };
 use serde::Serialize;
 
@@ -14,6 +15,7 @@ use crate::{
     app::App,
     consent::{self, Consent},
     counted::counted,
+    doctor::refusal::remedy,
     exit::Exit,
     failure::Failure,
     lock_view::LockView,
@@ -23,7 +25,8 @@ use crate::{
 /// End a lock without its holder
 ///
 /// Use this command for a holder that is dead, if its ttl is too long to wait for. A living holder is
-/// notified at once, and works until the notice arrives. Until then there may be two holders, and only
+/// notified at once, and works until the notice arrives. If the nodes refuse the notice, the command
+/// names the missing permission, and the holder works until its next renewal. Until then there may be two holders, and only
 /// their fencing tokens distinguish them. A key that is deleted by hand comes back with the next
 /// renewal; after this command, the nodes refuse that renewal. The command shows the holder and asks
 /// for confirmation. Without a terminal, `--yes` is required.
@@ -54,6 +57,16 @@ struct ForceUnlockOutput {
     confirmed: Vec<String>,
     /// The nodes that did not confirm the unlock.
     open: Vec<String>,
+    /// The nodes that confirmed the unlock and did not notify a living holder, with the error and the remedy.
+    unnotified: Vec<UnnotifiedNode>,
+}
+
+/// A node that refused to notify the holder.
+#[derive(Clone, Debug, Serialize)]
+struct UnnotifiedNode {
+    node: String,
+    error: String,
+    remedy: String,
 }
 
 impl ForceUnlock {
@@ -75,6 +88,7 @@ impl ForceUnlock {
                     was_unlocked: false,
                     confirmed: Vec::new(),
                     open: Vec::new(),
+                    unnotified: Vec::new(),
                 };
                 app.output.print(&output)?;
                 return Ok(None);
@@ -128,14 +142,52 @@ impl ForceUnlock {
             replies.iter().partition(|(_, reply)| **reply == NodeReply::Done);
         let names =
             |nodes: Vec<(&str, &NodeReply)>| nodes.iter().map(|(node, _)| (*node).to_owned()).collect();
-        let (confirmed, open) = (names(confirmed), names(open));
-        app.output.print(&ForceUnlockOutput { before, was_unlocked: true, confirmed, open })?;
-        app.messages.notice(
-            "a living holder was notified; if the notice is lost, the holder works until its next renewal, at \
-             most a third of its ttl from now, or without renewal until the ttl ends",
-        );
+        let (confirmed, open): (Vec<String>, Vec<String>) = (names(confirmed), names(open));
+        let unnotified: Vec<_> = unpublished_notices(quorum)
+            .into_iter()
+            .filter(|(node, _)| confirmed.contains(node))
+            .map(|(node, error)| UnnotifiedNode::new(node, &error))
+            .collect();
+        let notice = notice(&unnotified, confirmed.len());
+        app.output.print(&ForceUnlockOutput { before, was_unlocked: true, confirmed, open, unnotified })?;
+        app.messages.notice(&notice);
         Ok(Exit::Success)
     }
+}
+
+impl UnnotifiedNode {
+    fn new(node: String, error: &NodeError) -> Self {
+        let text = match error {
+            NodeError::NoPermission(text) => format!("NOPERM {text}"),
+            NodeError::Server(text) | NodeError::CallFailed(text) => text.to_string(),
+            error => error.to_string(),
+        };
+        Self { node, error: error.to_string(), remedy: remedy(&text, "publish", "") }
+    }
+}
+
+/// Returns the notice about the time at which a living holder detects the unlock. `confirmed` is the number of nodes
+/// that confirmed the unlock.
+fn notice(unnotified: &[UnnotifiedNode], confirmed: usize) -> String {
+    const LATEST: &str = "until its next renewal, at most a third of its ttl from now, or without renewal until the \
+                          ttl ends";
+    let notified = match unnotified.len() {
+        0 => {
+            return format!("a living holder was notified; if the notice is lost, the holder works {LATEST}");
+        }
+        refused if refused >= confirmed => {
+            format!(
+                "a living holder was not notified, and works {LATEST}, because the nodes refused the notice"
+            )
+        }
+        _ => format!(
+            "a living holder was notified by some nodes only; if these notices are lost, the holder works {LATEST}; \
+             the other nodes refused the notice"
+        ),
+    };
+    let nodes =
+        unnotified.iter().map(|UnnotifiedNode { node, error, remedy }| format!("{node}: {error}: {remedy}"));
+    format!("{notified}: {}", nodes.collect::<Vec<_>>().join("; "))
 }
 
 async fn ask(before: &LockView) -> Result<bool, Failure> {

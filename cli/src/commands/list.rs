@@ -4,6 +4,7 @@ use std::fmt;
 
 use clap::Args;
 use redquorum::{
+    __command::list_answering,
     Quorum, admin,
     inspection::{Listing, LockName},
 };
@@ -22,8 +23,9 @@ use crate::{
 ///
 /// Shows for each lock the owner (the label of its client), the remaining ttl without a renewal, the
 /// number of waiters, the number of nodes that have the lock, and the nodes that differ from the
-/// quorum. Locks on fewer nodes than a quorum are listed, too. The user needs the permission `+scan`
-/// on the nodes.
+/// quorum. Locks on fewer nodes than a quorum are listed, too. If fewer nodes than a quorum answer, the
+/// list has the locks of these nodes, is marked as partial, and the exit status is 69. The user needs
+/// the permission `+scan` on the nodes.
 #[derive(Args, Debug)]
 pub(crate) struct List {
     /// A pattern for the names: `*` is any text, `?` any character [default: all locks]
@@ -35,6 +37,8 @@ pub(crate) struct List {
 struct ListOutput {
     locks: Vec<Row>,
     silent: Vec<SilentNode>,
+    /// Whether the nodes that answered are no quorum, so that locks may be missing.
+    partial: bool,
 }
 
 /// A node without a complete answer, with the reason.
@@ -45,34 +49,54 @@ struct SilentNode {
 }
 
 impl List {
-    /// Queries all nodes and prints the locks.
+    /// Queries all nodes and prints the locks. Without a quorum, prints the locks of the nodes that answer.
     ///
     /// # Errors
     ///
     /// Fewer answers than a quorum.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
-        app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
-            let listing = list(quorum, self.pattern.as_deref()).await?;
+        let pattern = self.pattern.as_deref();
+        let listed = app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
+            let listing = list(quorum, pattern).await?;
             silent_nodes(&listing).iter().for_each(|node| app.messages.notice(node));
-            let silent = listing
-                .silent()
-                .map(|(node, error)| SilentNode { node: node.to_owned(), error: error.to_string() });
-            app.output.print(&ListOutput { locks: of_listing(&listing), silent: silent.collect() })?;
+            app.output.print(&ListOutput::of(&listing, false))?;
             Ok(Exit::Success)
-        })
-        .await
+        });
+        match listed.await {
+            Err(failure) if failure.exit == Exit::NoQuorum => {
+                // The failure names every node, so a listing without an answer has nothing to add.
+                if let Ok(listing) = list_answering(&settings.builder(), matcher(pattern)).await {
+                    app.output.print(&ListOutput::of(&listing, true))?;
+                }
+                Err(failure)
+            }
+            listed => listed,
+        }
+    }
+}
+
+impl ListOutput {
+    fn of(listing: &Listing, partial: bool) -> Self {
+        let silent = listing
+            .silent()
+            .map(|(node, error)| SilentNode { node: node.to_owned(), error: error.to_string() });
+        Self { locks: of_listing(listing), silent: silent.collect(), partial }
     }
 }
 
 /// Returns the locks whose names match the pattern.
 pub(super) async fn list(quorum: &Quorum, pattern: Option<&str>) -> Result<Listing, Failure> {
+    Ok(admin::list(quorum, matcher(pattern)).await?)
+}
+
+/// Returns the check whether the name of a lock matches the pattern.
+fn matcher(pattern: Option<&str>) -> impl Fn(&LockName) -> bool + use<> {
     let pattern = pattern.map(WildMatch::new);
-    let matches = |lock: &LockName| {
+    move |lock: &LockName| {
         let name = String::from_utf8_lossy(lock.name().as_bytes());
         pattern.as_ref().is_none_or(|pattern| pattern.matches(&name))
-    };
-    Ok(admin::list(quorum, matches).await?)
+    }
 }
 
 /// Returns the nodes without a complete answer, with the reasons.
@@ -82,10 +106,17 @@ pub(super) fn silent_nodes(listing: &Listing) -> Vec<String> {
 
 impl fmt::Display for ListOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.locks.is_empty() {
-            return f.write_str("nothing is locked");
+        match (self.locks.is_empty(), self.partial) {
+            (true, true) => f.write_str("no node that answered has a lock")?,
+            (true, false) => f.write_str("nothing is locked")?,
+            (false, _) => {
+                let rows: Vec<&Row> = self.locks.iter().collect();
+                f.write_str(&lines(&rows, table::width()).join("\n"))?;
+            }
         }
-        let rows: Vec<&Row> = self.locks.iter().collect();
-        f.write_str(&lines(&rows, table::width()).join("\n"))
+        if self.partial {
+            f.write_str("\npartial list: the nodes that answered are no quorum")?;
+        }
+        Ok(())
     }
 }

@@ -138,3 +138,43 @@ async fn a_file_of_an_argument_overrides_variables_of_options() {
     let shown = inspect(&["--ca", "/nowhere/argument.pem"]).await;
     assert!(stderr(&shown).contains("/nowhere/argument.pem: "), "{}", stderr(&shown));
 }
+
+#[tokio::test]
+async fn the_variable_of_the_ttl_overrides_only_a_file_of_a_variable() {
+    let cluster = Cluster::start(1).await;
+    let server = cluster.server(0);
+    let scratch = Scratch::new();
+    let file = scratch.file("redquorum.toml");
+    std::fs::write(&file, format!("nodes = [{:?}]\nttl = \"40s\"\n", server.url())).unwrap();
+    let made = output(redquorum(["--config", &file, "init"])).await;
+    assert_eq!(exit_code(&made), 0, "{}", stderr(&made));
+    let script = format!("redis-cli -u {} PTTL job", server.url());
+    let (of_argument, of_variable) = (20_000, 30_000);
+    for (is_config_argument, variable, argument, most) in [
+        (true, None, None, 40_000),
+        (true, Some("30s"), None, 40_000),
+        (true, Some("30s"), Some("20s"), of_argument),
+        (false, None, None, 40_000),
+        (false, Some("30s"), None, of_variable),
+        (false, Some("30s"), Some("20s"), of_argument),
+    ] {
+        let case = format!("{is_config_argument} {variable:?} {argument:?}");
+        let mut command = redquorum(is_config_argument.then_some(["--config", &file]).into_iter().flatten());
+        command.args(["run", "job"]).args(argument.map(|ttl| ["--ttl", ttl]).into_iter().flatten());
+        command.args(["--", "sh", "-c", &script]).envs(variable.map(|ttl| ("REDQUORUM_TTL", ttl)));
+        if !is_config_argument {
+            command.env("REDQUORUM_CONFIG", &file);
+        }
+        let run = output(command).await;
+        assert_eq!(exit_code(&run), 0, "{case}: {}", stderr(&run));
+        let ttl: u64 = stdout(&run).trim().parse().unwrap();
+        assert!((most - 10_000..=most).contains(&ttl), "{case}: {ttl} ms");
+        let is_overridden = is_config_argument && variable.is_some();
+        assert_eq!(
+            stderr(&run).contains("overrides REDQUORUM_TTL"),
+            is_overridden,
+            "{case}: {}",
+            stderr(&run)
+        );
+    }
+}

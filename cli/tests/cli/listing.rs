@@ -71,6 +71,7 @@ async fn a_list_has_holders_readers_waiters_permits_and_differing_nodes() {
     );
     assert!(locks[0]["first_waiter"].as_str().unwrap().starts_with("job-2/"), "{}", locks[0]);
     assert_eq!((&locks[1]["holds"], locks[1]["readers"].as_array().unwrap().len()), (&2.into(), 2));
+    assert_eq!(listing["partial"], false);
     assert_eq!((&locks[3]["slot"], &listing["silent"]), (&0.into(), &serde_json::json!([])));
     let shown = output(command_on(&cluster, ["list", "?:h*"])).await;
     assert_eq!((exit_code(&shown), stderr(&shown)), (0, String::new()));
@@ -86,7 +87,29 @@ async fn a_list_has_holders_readers_waiters_permits_and_differing_nodes() {
     assert_eq!(exit_code(&shown), 0);
     assert!(stderr(&shown).contains(&format!("{second}: ")), "{}", stderr(&shown));
     cluster.server(2).kill().await;
-    let shown = output(command_on(&cluster, ["list"])).await;
+    // Without a quorum, the list has the locks of the remaining node, and is marked as partial.
+    let list = async |arguments: &[&str]| {
+        let mut command = command_on(&cluster, arguments);
+        command.env("REDQUORUM_CONNECT_TIMEOUT", "1s");
+        output(command).await
+    };
+    let shown = list(&["list"]).await;
+    let text = stdout(&shown);
+    assert_eq!(exit_code(&shown), 69, "{text}{}", stderr(&shown));
+    assert!(text.ends_with("partial list: the nodes that answered are no quorum\n"), "{text}");
+    let owner = held.id().to_string();
+    let held_line = text.lines().find(|line| line.starts_with("a:held ")).expect(&text);
+    assert!(held_line.contains("unclear") && held_line.contains(&owner), "{held_line}");
+    assert!(stderr(&shown).contains(&format!("{third}: ")), "{}", stderr(&shown));
+    let shown = list(&["--json", "list", "a:*"]).await;
+    let listing = json(&shown).remove(0);
+    assert_eq!((exit_code(&shown), &listing["partial"]), (69, &true.into()), "{listing}");
+    assert_eq!(listing["locks"].as_array().unwrap().len(), 1, "{listing}");
+    assert_eq!(listing["silent"].as_array().unwrap().len(), 2, "{listing}");
+    let shown = list(&["list", "nobody's"]).await;
+    assert!(stdout(&shown).starts_with("no node that answered has a lock\n"), "{}", stdout(&shown));
+    cluster.server(0).kill().await;
+    let shown = list(&["list"]).await;
     assert_eq!((exit_code(&shown), stdout(&shown)), (69, String::new()), "{}", stderr(&shown));
     waiter.abort();
 }

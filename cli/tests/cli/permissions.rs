@@ -56,6 +56,19 @@ async fn nodes_that_refuse_notices_confirm_unlocks() {
         scratch.lines("log", 1).await;
         let unlocked = output(command(&["force-unlock", "f", "--yes"])).await;
         assert_eq!(exit_code(&unlocked), 0, "{rules}: {}", stderr(&unlocked));
+        // Without `subscribe`, the nodes publish the notice, and the holder does not receive it.
+        let is_published =
+            setting.map_or(rules.ends_with("-subscribe"), |setting| setting.starts_with("SUB"));
+        let said = stderr(&unlocked);
+        assert_eq!(said.contains("a living holder was notified; "), is_published, "{rules}: {said}");
+        if !is_published {
+            assert!(said.contains("a living holder was not notified"), "{rules}: {said}");
+            assert!(said.contains("until its next renewal"), "{rules}: {said}");
+            let named = setting.map_or(remedy, |_| "the server has no command `publish`");
+            assert_eq!(said.matches(named).count(), 3, "{rules}: {said}");
+            assert!(setting.is_some() || said.contains("user app"), "{rules}: {said}");
+            assert!(!said.contains("pw@"), "{said}");
+        }
         let inspected = output(command(&["--json", "inspect", "f"])).await;
         assert_eq!(json(&inspected)[0]["state"], "free", "{}", stdout(&inspected));
         assert_eq!(exit_code(&wait_for_output(held).await), 79, "{rules}: the holder loses its lease");

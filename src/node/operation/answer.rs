@@ -160,7 +160,6 @@ impl From<&Answer> for NodeReply {
             | Answer::Listed(_)
             | Answer::Open
             | Answer::Arrived(_)
-            | Answer::CountMismatch(_)
             | Answer::Registered(_)
             | Answer::Inspected(_) => Self::Done,
             Answer::Held(Holder { lease_id, remaining, .. }) => {
@@ -171,6 +170,7 @@ impl From<&Answer> for NodeReply {
             }
             Answer::Queued(_) => Self::Refused(Refusal::Deferred),
             Answer::Tombstone => Self::Refused(Refusal::RolledBack),
+            Answer::CountMismatch(recorded) => Self::Refused(Refusal::CountMismatch { recorded: *recorded }),
             Answer::NotWrittenBack { .. } | Answer::NotLeader => Self::Refused(Refusal::Superseded),
             Answer::WrongQuorum { fingerprint } | Answer::AlreadyRegistered { fingerprint } => {
                 Self::Refused(Refusal::wrong_quorum(fingerprint))
@@ -196,5 +196,28 @@ impl From<Abstention> for Refusal {
             Abstention::Quarantined(remaining) => Some(remaining),
         };
         Self::Quarantined { remaining }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_no_performed_request() {
+        let fingerprint = || Fingerprint::new("name=other");
+        for refusal in [
+            Answer::CountMismatch(3),
+            Answer::Tombstone,
+            Answer::NotWrittenBack { counter: 1 },
+            Answer::NotLeader,
+            Answer::WrongQuorum { fingerprint: fingerprint() },
+            Answer::AlreadyRegistered { fingerprint: fingerprint() },
+            Answer::Abstains(Abstention::NotRegistered),
+        ] {
+            assert!(matches!(NodeReply::from(&refusal), NodeReply::Refused(_)), "{refusal:?}");
+        }
+        let mismatch = NodeReply::from(&Answer::CountMismatch(3)).to_string();
+        assert_eq!(mismatch, "the latch has the count 3 there");
     }
 }

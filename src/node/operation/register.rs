@@ -80,8 +80,9 @@ impl Registration {
 /// Reads the reply of a server that cannot be a node of this client.
 pub(super) fn unfit_server(reply: ScriptReply<'_>) -> Option<Answer> {
     match reply {
-        ScriptReply::Tagged(b"clock_off", [gap]) => {
-            wire::milliseconds(gap).map(|gap| Answer::Error(NodeError::ClockOff(gap)))
+        ScriptReply::Tagged(b"clock_off", [gap, is_node_ahead]) => {
+            let (gap, is_node_ahead) = (wire::milliseconds(gap)?, wire::number(is_node_ahead)? == 1);
+            Some(Answer::Error(NodeError::ClockOff { gap, is_node_ahead }))
         }
         ScriptReply::Tagged(b"no_run_id", []) => Some(Answer::Error(NodeError::RunIdForbidden)),
         ScriptReply::Tagged(..) | ScriptReply::Number(_) => None,

@@ -137,7 +137,9 @@ impl RedisConnection {
             self.expect_answers();
             match command.pending {
                 PendingReply::Call { batch, operations } => {
-                    self.events.extend(call_events(batch, &operations, answer?));
+                    let events = call_events(batch, &operations, answer?);
+                    let events = events.map(|event| with_user(event, &self.raw));
+                    self.events.extend(events);
                 }
                 PendingReply::Load => {
                     self.script_name = script_name(&answer?.extract_error()?)?;
@@ -172,8 +174,8 @@ impl RedisConnection {
                 Err(error) => {
                     let is_on = changes.first().is_some_and(|change| change.is_on);
                     let command = if is_on { NoticeCommand::Subscribe } else { NoticeCommand::Unsubscribe };
-                    self.events
-                        .push_back(ConnectionEvent::NoticeRefused { command, error: classify(&error) });
+                    let error = self.raw.with_user(classify(&error));
+                    self.events.push_back(ConnectionEvent::NoticeRefused { command, error });
                 }
             }
         }
@@ -252,8 +254,26 @@ fn script_name(reply: &Value) -> RedisResult<ScriptName> {
     })
 }
 
-/// Converts the reply to a call: one error for the whole call, or one answer for each operation, and the error of an
-/// unpublished notice. A reply of another shape ends the connection.
+/// Adds the user of the connection to the errors of an event about missing permissions.
+fn with_user(event: ConnectionEvent, raw: &RawConnection) -> ConnectionEvent {
+    match event {
+        ConnectionEvent::Answers { batch, answers } => {
+            let answers = answers.into_iter().map(|answer| match answer {
+                Answer::Error(error) => Answer::Error(raw.with_user(error)),
+                answer => answer,
+            });
+            ConnectionEvent::Answers { batch, answers: answers.collect() }
+        }
+        ConnectionEvent::NoticeRefused { command, error } => {
+            ConnectionEvent::NoticeRefused { command, error: raw.with_user(error) }
+        }
+        event => event,
+    }
+}
+
+/// Converts the reply to a call: the error of an unpublished notice, if any; and then one error for the whole call, or one
+/// answer for each operation. The refusal of a notice precedes the answers, so that the refusal is recorded when the
+/// caller receives the answers. A reply of another shape ends the connection.
 fn call_events(
     batch: BatchId,
     operations: &[Operation],
@@ -268,7 +288,7 @@ fn call_events(
     };
     let command = NoticeCommand::Publish;
     let refused = unpublished.map(|error| ConnectionEvent::NoticeRefused { command, error });
-    std::iter::once(event).chain(refused).chain(violation.map(ConnectionEvent::Closed))
+    refused.into_iter().chain(std::iter::once(event)).chain(violation.map(ConnectionEvent::Closed))
 }
 
 fn failed_call(batch: BatchId, operations: &[Operation], error: &RedisError) -> ConnectionEvent {

@@ -124,7 +124,9 @@ impl NodeConnector {
         limit: DialLimit<'_>,
     ) -> Result<MultiplexedConnection, NodeError> {
         let budget = Arc::new(ReadBudget::new());
-        let (mut connection, driver) = endpoint.open(config, &budget, limit).await?;
+        let opened = endpoint.open(config, &budget, limit).await;
+        let user = endpoint.user();
+        let (mut connection, driver) = opened.map_err(|error| error.with_user(user.as_deref()))?;
         budget.lift();
         if let Some(driver) = driver {
             // The driver ends with the last clone of the connection.
@@ -133,7 +135,7 @@ impl NodeConnector {
         if endpoint.database() != 0 {
             let mut select = redis::cmd("SELECT");
             let selected = select.arg(endpoint.database()).query_async::<()>(&mut connection).await;
-            selected.map_err(|error| classify(&error))?;
+            selected.map_err(|error| classify(&error).with_user(user.as_deref()))?;
         }
         Ok(connection)
     }

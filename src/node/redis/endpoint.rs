@@ -163,6 +163,11 @@ impl Endpoint {
         self.login.database()
     }
 
+    /// Returns the user of the last login; `None` if neither the url nor the credentials name a user.
+    pub(super) fn user(&self) -> Option<String> {
+        self.login.user()
+    }
+
     /// Returns the settings of the url.
     #[cfg(any(test, feature = "settings"))]
     pub(super) fn settings(&self) -> &RedisConnectionInfo {

@@ -129,6 +129,15 @@ impl Login {
         Self { source: Some(Arc::new(LoginSource { provider, node, state })), ..self }
     }
 
+    /// Returns the user of the last login; `None` if neither the url nor the credentials name a user.
+    pub(super) fn user(&self) -> Option<String> {
+        let latest = self.source.as_ref().and_then(|source| lock(&source.state).latest.clone());
+        match latest {
+            Some(credentials) => credentials.and_then(|credentials| credentials.user),
+            None => self.settings.username().map(str::to_owned),
+        }
+    }
+
     pub(super) fn database(&self) -> i64 {
         self.database
     }
@@ -322,6 +331,7 @@ mod tests {
         }));
         for (user, password) in [("url", "of-url"), ("app", "new"), ("app", "new"), ("", ""), ("", "")] {
             assert_eq!(user_and_password(&login, &clock).await, pair(user, password));
+            assert_eq!(login.user().unwrap_or_default(), user);
         }
     }
 }

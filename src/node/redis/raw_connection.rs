@@ -54,6 +54,8 @@ pub(super) struct RawConnection {
     pub(super) budget: Arc<ReadBudget>,
     /// Whether the user drives the connection.
     is_driven_by_user: bool,
+    /// The ACL user of the login, for errors; `None` if neither the url nor the credentials name a user.
+    acl_user: Option<String>,
 }
 
 impl RawConnection {
@@ -61,14 +63,22 @@ impl RawConnection {
     pub(super) async fn open(endpoint: &Endpoint, limit: DialLimit<'_>) -> Result<Self, NodeError> {
         let budget = Arc::new(ReadBudget::new());
         let (pushes, sender) = PushReceiver::new(&budget);
-        let opened = endpoint.open(config(sender), &budget, limit).await?;
-        Ok(Self::new(opened, pushes, budget))
+        let opened = endpoint.open(config(sender), &budget, limit).await;
+        let acl_user = endpoint.user();
+        let opened = opened.map_err(|error| error.with_user(acl_user.as_deref()))?;
+        Ok(Self { acl_user, ..Self::new(opened, pushes, budget) })
     }
 
     fn new((multiplexed, driver): OpenConnection, pushes: PushReceiver, budget: Arc<ReadBudget>) -> Self {
         let is_driven_by_user = driver.is_some();
         let driver = driver.or_else(|| Some(futures::future::pending().boxed()));
-        Self { multiplexed, driver, waker_filter: WakerFilter::new(), pushes, budget, is_driven_by_user }
+        let waker_filter = WakerFilter::new();
+        Self { multiplexed, driver, waker_filter, pushes, budget, is_driven_by_user, acl_user: None }
+    }
+
+    /// Adds the ACL user of the login to an error about a missing permission.
+    pub(super) fn with_user(&self, error: NodeError) -> NodeError {
+        error.with_user(self.acl_user.as_deref())
     }
 
     /// Connects to a server that may be a node, selects the database, and names the connection.
@@ -107,7 +117,7 @@ impl RawConnection {
         });
         let answer = answer.await;
         self.budget.reset();
-        answer.and_then(Value::extract_error).map_err(|error| self.node_error(&error))
+        answer.and_then(Value::extract_error).map_err(|error| self.with_user(self.node_error(&error)))
     }
 
     /// Puts a command into the queue of the connection. The connection must be [driven](Self::poll_drive) before the

@@ -38,7 +38,7 @@ use crate::{
     clock::{Clock, Instant},
     node::{
         Answer, Listener, NewNodes, Notice,
-        transport::{ConnectionEvent, Transport},
+        transport::{ConnectionEvent, NoticeCommand, Transport},
     },
     values::NodeError,
 };
@@ -110,7 +110,10 @@ impl Driver {
             let dial = self.dialler.dial();
             match self.while_unconnected(dial).await? {
                 Ok(connection) => {
-                    self.shared.lock().send_queue.connected();
+                    let mut state = self.shared.lock();
+                    state.send_queue.connected();
+                    state.unpublished = None;
+                    drop(state);
                     self.notices.connected(&connection, self.clock.now());
                     return Ok(connection);
                 }
@@ -233,7 +236,9 @@ impl Driver {
             ConnectionEvent::Answers { batch, answers } => {
                 if batch == REGISTRATION {
                     let outcome = registered.on_registration_answer(answers);
-                    self.notices.registered(registered);
+                    if outcome.is_ok() {
+                        self.notices.registered(registered);
+                    }
                     return outcome.err();
                 }
                 // A client that does not register keeps the connection to a replica. The replica may become a master
@@ -244,6 +249,11 @@ impl Driver {
                 if answers.iter().any(Answer::is_not_registered) {
                     registered.register_again(self.registers, &*self.clock);
                 }
+                let refusal = answers.iter().find_map(|answer| match answer {
+                    Answer::Error(error) if error.is_refused_call() => Some(error),
+                    _ => None,
+                });
+                self.notices.answered(refusal, now);
                 self.shared.lock().send_queue.answered(batch, answers, now);
                 return must_give_up.then_some(NodeError::ReadOnly);
             }
@@ -267,6 +277,9 @@ impl Driver {
             }
             ConnectionEvent::NoticeRefused { command, error } => {
                 self.notices.notice_refused(command, &error);
+                if command == NoticeCommand::Publish {
+                    self.shared.lock().unpublished = Some(error);
+                }
             }
             ConnectionEvent::Closed(error) => return Some(error),
         }

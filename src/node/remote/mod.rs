@@ -33,7 +33,7 @@ use crate::{
         transport::{BatchId, Connection, Transport},
     },
     spawner::Spawner,
-    values::{Label, Resource},
+    values::{Label, NodeError, Resource},
 };
 
 mod dialler;
@@ -151,6 +151,10 @@ impl Node for RemoteNode {
         self.shared.lock().send_queue.undelivered(now).collect()
     }
 
+    fn unpublished(&self) -> Option<NodeError> {
+        self.shared.lock().unpublished.clone()
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         self.shared.lock().send_queue.close();
         self.shared.driver.wake();
@@ -183,6 +187,8 @@ struct SharedState {
 struct RemoteState {
     send_queue: SendQueue,
     subscriptions: Subscriptions,
+    /// The error of the last notice that the server did not publish on this connection.
+    unpublished: Option<NodeError>,
 }
 
 /// The calls and subscription changes that a connection sends next.
@@ -240,8 +246,11 @@ impl NextSend {
 
 impl SharedState {
     fn new(node_timeout: Duration) -> Self {
-        let state =
-            RemoteState { send_queue: SendQueue::new(node_timeout), subscriptions: Subscriptions::default() };
+        let state = RemoteState {
+            send_queue: SendQueue::new(node_timeout),
+            subscriptions: Subscriptions::default(),
+            unpublished: None,
+        };
         Self { state: Mutex::new(state), driver: AtomicWaker::new() }
     }
 

@@ -1,6 +1,11 @@
 //! The reports about a connection, to the log and to the monitor.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    mem::{Discriminant, discriminant},
+    sync::Arc,
+    time::Duration,
+};
 
 use super::{ConnectionConfig, monitor::Monitor, registration::Registered};
 use crate::{
@@ -32,6 +37,26 @@ pub(super) struct ConnectionNotices {
     last: LastIncarnation,
     outage: Outage,
     violations: LoggedViolations,
+    refused_calls: RefusedCalls,
+}
+
+/// The time for which a node refuses calls or connections for one reason before the refusal is reported as a warning.
+const LONG_REFUSAL: Duration = Duration::from_secs(1);
+
+/// The refusals of calls and connections by the server, by reason.
+#[derive(Debug, Default)]
+struct RefusedCalls(Vec<RefusalReason>);
+
+/// A reason for which the server refuses calls or connections.
+#[derive(Debug)]
+struct RefusalReason {
+    kind: Discriminant<NodeError>,
+    since: Instant,
+    /// Whether the refusal was reported as a warning.
+    is_reported: bool,
+    /// Whether the refusal lasts although the node executes other calls. A missing permission concerns some commands
+    /// and keys only.
+    is_partial: bool,
 }
 
 /// The time without a connection after which an outage is reported as a warning. Restarts and failovers take less.
@@ -81,6 +106,7 @@ impl ConnectionNotices {
             last: LastIncarnation { seen: None, quarantine },
             outage: Outage::default(),
             violations: LoggedViolations::default(),
+            refused_calls: RefusedCalls::default(),
         }
     }
 
@@ -90,7 +116,25 @@ impl ConnectionNotices {
         if let Some(time) = self.outage.failed(now) {
             tracing::warn!(node = %self.node, %error, ?time, "node unreachable for a long time");
         }
+        if error.is_refused_connection() {
+            self.calls_refused(error, now);
+        }
         self.violation(error, now);
+    }
+
+    /// Reports the answers to a call, of which `error` is the first error by which the server refuses calls. The log
+    /// has one warning for each reason that lasts for [`LONG_REFUSAL`].
+    pub(super) fn answered(&mut self, error: Option<&NodeError>, now: Instant) {
+        match error {
+            Some(error) => self.calls_refused(error, now),
+            None => self.refused_calls.accepted(),
+        }
+    }
+
+    fn calls_refused(&mut self, error: &NodeError, now: Instant) {
+        if self.refused_calls.must_log(error, now) {
+            tracing::warn!(node = %self.node, %error, "node refuses calls");
+        }
     }
 
     /// Reports a new connection.
@@ -185,6 +229,26 @@ impl LoggedViolations {
     }
 }
 
+impl RefusedCalls {
+    /// Records a refusal. Returns whether to log the refusal, because its reason has lasted for [`LONG_REFUSAL`] and is
+    /// not logged yet.
+    fn must_log(&mut self, error: &NodeError, now: Instant) -> bool {
+        let kind = discriminant(error);
+        let Some(reason) = self.0.iter_mut().find(|reason| reason.kind == kind) else {
+            let is_partial = matches!(error, NodeError::NoPermission(_));
+            self.0.push(RefusalReason { kind, since: now, is_reported: false, is_partial });
+            return false;
+        };
+        let is_long = now.saturating_duration_since(reason.since) >= LONG_REFUSAL;
+        is_long && !std::mem::replace(&mut reason.is_reported, is_long)
+    }
+
+    /// Records that the node has executed a call.
+    fn accepted(&mut self) {
+        self.0.retain(|reason| reason.is_partial);
+    }
+}
+
 impl Outage {
     /// Records a failure. Returns the time without a connection if the outage is long and not reported yet.
     fn failed(&mut self, now: Instant) -> Option<Duration> {
@@ -244,6 +308,27 @@ mod tests {
         let logged =
             (0..100).filter(|second| violations.is_due(Instant::from_origin(Duration::from_secs(*second))));
         assert_eq!(logged.collect::<Vec<_>>(), [0, 30, 60, 90]);
+    }
+
+    #[test]
+    fn a_reason_that_lasts_for_a_second_is_logged_once() {
+        let at = |millis| Instant::from_origin(Duration::from_millis(millis));
+        let mut refused = RefusedCalls::default();
+        assert!(!refused.must_log(&NodeError::CannotPersist, at(0)));
+        assert!(!refused.must_log(&NodeError::CannotPersist, at(999)));
+        assert!(refused.must_log(&NodeError::CannotPersist, at(1000)));
+        assert!(!refused.must_log(&NodeError::CannotPersist, at(9000)));
+        assert!(!refused.must_log(&NodeError::ReadOnly, at(9000)), "another reason begins");
+        assert!(refused.must_log(&NodeError::ReadOnly, at(10_000)));
+        refused.accepted();
+        assert!(
+            !refused.must_log(&NodeError::ReadOnly, at(20_000)),
+            "the node has executed calls in between"
+        );
+        let missing = |text: &str| NodeError::NoPermission(text.into());
+        assert!(!refused.must_log(&missing("a"), at(20_000)));
+        refused.accepted();
+        assert!(refused.must_log(&missing("b"), at(21_000)), "other commands are permitted");
     }
 
     #[test]

@@ -125,6 +125,9 @@ impl NodeState {
 /// The check precedes every write, because a node with a wrong clock could write a minimum token far ahead, and the
 /// minimum token is never lowered.
 pub(super) fn check_clock(time: Duration, now: NodeTime) -> Result<(), Answer> {
-    let gap = now.since_epoch().abs_diff(time);
-    if gap > MAX_CLOCK_DIFFERENCE { Err(Answer::Error(NodeError::ClockOff(gap))) } else { Ok(()) }
+    let (gap, is_node_ahead) = (now.since_epoch().abs_diff(time), now.since_epoch() > time);
+    if gap <= MAX_CLOCK_DIFFERENCE {
+        return Ok(());
+    }
+    Err(Answer::Error(NodeError::ClockOff { gap, is_node_ahead }))
 }

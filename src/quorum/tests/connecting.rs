@@ -105,11 +105,14 @@ async fn a_new_client_fails_at_once_only_if_lasting_errors_exclude_a_quorum() {
         assert_eq!(took, CONNECT_TIMEOUT, "the two other nodes may still start");
     }
     all_behave(&cluster, &unreachable());
-    let clock_off = NodeError::Handshake(std::sync::Arc::new(NodeError::ClockOff(Duration::from_secs(7200))));
+    let clock_off = NodeError::Handshake(std::sync::Arc::new(NodeError::ClockOff {
+        gap: Duration::from_secs(7200),
+        is_node_ahead: false,
+    }));
     server(&cluster, 0).behave(Behaviour::Failing(clock_off));
     let (outcome, took) = wait_for_nodes(Quorum::builder(), &cluster).await;
     assert!(
-        matches!(outcome, Err(Error::Config(ConfigError::Server { reason: NodeError::ClockOff(_), .. }))),
+        matches!(outcome, Err(Error::Config(ConfigError::Server { reason: NodeError::ClockOff { .. }, .. }))),
         "{outcome:?}"
     );
     assert_eq!(took, CONNECT_TIMEOUT, "the two other nodes may still start and be a quorum");

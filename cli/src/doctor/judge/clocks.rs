@@ -3,7 +3,7 @@
 use crate::{
     connect::Reply,
     doctor::{
-        facts::{ClockReading, Facts, Rate},
+        facts::{ClockReading, Facts, NodeFacts, Rate},
         finding::Finding,
         refusal::remedy,
     },
@@ -73,18 +73,16 @@ fn rate_finding(rate: &Rate, drift: f64) -> Finding {
 /// Compares the clocks of the nodes with each other. If counters are lost, tokens start from a node's clock, so the
 /// order of tokens depends on the clocks. Returns `None` for fewer than two clocks.
 pub(super) fn among(facts: &Facts) -> Option<Finding> {
-    let readings: Vec<&ClockReading> =
-        facts.nodes.iter().filter_map(|node| node.server.as_ref().ok()?.clock.as_ref().ok()).collect();
-    if readings.len() < 2 {
-        return None;
-    }
-    let ahead = |reading: &&ClockReading| reading.ahead;
-    let most = readings.iter().map(ahead).fold(f64::MIN, f64::max);
-    let least = readings.iter().map(ahead).fold(f64::MAX, f64::min);
-    let error_bound: f64 = 2.0 * readings.iter().map(|reading| reading.error_bound).fold(0.0, f64::max);
-    let found =
-        format!("the clocks are within {} of each other (± {})", time(most - least), time(error_bound));
-    if most - least - error_bound > USUAL_OFFSET {
+    let reading =
+        |node: &'_ NodeFacts| Some((node.address.clone(), *node.server.as_ref().ok()?.clock.as_ref().ok()?));
+    let mut readings: Vec<(String, ClockReading)> = facts.nodes.iter().filter_map(reading).collect();
+    readings.sort_by(|(_, one), (_, other)| one.ahead.total_cmp(&other.ahead));
+    let [(earliest, first), .., (latest, last)] = &readings[..] else { return None };
+    let apart = last.ahead - first.ahead;
+    let error_bound = readings.iter().map(|(_, reading)| reading.error_bound).fold(0.0, f64::max) * 2.0;
+    let found = format!("the clocks are within {} of each other (± {})", time(apart), time(error_bound));
+    if apart - error_bound > USUAL_OFFSET {
+        let found = format!("{found}: {latest} has the latest time, and {earliest} the earliest");
         let advice = "run a time daemon on each node: if counters are lost, tokens start from a node's clock";
         return Some(Finding::warn("clocks", found, advice));
     }

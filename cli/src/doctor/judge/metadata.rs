@@ -14,6 +14,9 @@ use crate::{
     duration::shown,
 };
 
+/// The beginning of the fingerprint of a node that a move has closed.
+const CLOSED: &str = "closed for ";
+
 /// Whether a node would vote for a lock now, by its metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Voting {
@@ -28,6 +31,14 @@ pub(super) fn fingerprint(server: &ServerFacts, expected: &ExpectedSettings) -> 
     match &server.metadata {
         Err(text) => Finding::unknown("metadata", text, remedy(text, "hmget", "~redquorum:*")),
         Ok(Some(metadata)) if metadata.fingerprint == *ours => Finding::ok("metadata", format!("({ours})")),
+        Ok(Some(NodeMetadata { fingerprint, .. })) if fingerprint.starts_with(CLOSED) => Finding::fail(
+            "metadata",
+            format!(
+                "closed by a move of the quorum: the node has ({fingerprint}), these settings are ({ours})"
+            ),
+            "end the move: run the same `redquorum reconfigure --from FILE --to FILE` again; or give up the move: add \
+             `--give-up`, which opens the old nodes again unless new nodes may vote already",
+        ),
         Ok(Some(NodeMetadata { fingerprint, .. })) => Finding::fail(
             "metadata",
             format!("belongs to another quorum: the node has ({fingerprint}), these settings are ({ours})"),

@@ -511,6 +511,16 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         Level::Fail,
         "the node has (x), these settings are (name=redquorum; correct the settings",
     ),
+    (
+        |facts| {
+            let fingerprint = "closed for name=b from name=a by 1".to_owned();
+            server(facts).metadata =
+                Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint }))
+        },
+        "metadata",
+        Level::Fail,
+        "closed by a move of the quorum: the node has (closed for name=b from name=a by 1); --give-up",
+    ),
     (|facts| server(facts).metadata = Err(forbidden()), "metadata", Level::Warn, "cannot tell"),
     (
         |facts| server(facts).quarantine = Ok(Some(Duration::from_secs(40))),
@@ -552,7 +562,12 @@ const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
         "node-2:6379 and node-3:6379 are on one machine (10.0.0.3)",
     ),
     (|facts| facts.nodes[1].hosts.clear(), "machines", Level::Warn, "cannot tell"),
-    (|facts| clock(facts).ahead = 2.0, "clocks", Level::Warn, "within 2.0 s of each other; tokens"),
+    (
+        |facts| clock(facts).ahead = 2.0,
+        "clocks",
+        Level::Warn,
+        "within 2.0 s of each other (± 2.000 ms): node-2:6379 has the latest time, and node-; tokens",
+    ),
     (
         |facts| server(facts).quarantine = Ok(Some(Duration::from_secs(1))),
         "quorum",

@@ -13,9 +13,9 @@ function node.check_server(time_of_client)
   end
   -- The check precedes every write: with a wrong clock, the node could write a minimum token far ahead, which
   -- would stay.
-  local gap = math.abs(node.milliseconds() - tonumber(time_of_client))
-  if gap > 3600000 then
-    node.refuse({ 'clock_off', gap })
+  local ahead = node.milliseconds() - tonumber(time_of_client)
+  if math.abs(ahead) > 3600000 then
+    node.refuse({ 'clock_off', math.abs(ahead), ahead > 0 and 1 or 0 })
   end
 end
 

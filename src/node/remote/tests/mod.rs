@@ -7,12 +7,14 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use self::fake::{DialBehaviour, FakeServer};
-use super::monitor::NoMonitor;
 use super::*;
 use crate::{
     clock::TokioClock,
-    node::{Answer, Lock, Operation, Tombstone, Unlock, transport::ConnectionEvent},
-    values::{Label, LeaseId, NodeError},
+    node::{
+        Answer, Lock, Operation, Tombstone, Unlock,
+        transport::{ConnectionEvent, NoticeCommand},
+    },
+    values::{Label, LeaseId},
 };
 
 mod fake;
@@ -34,6 +36,16 @@ impl Listener for RecordingListener {
     }
 }
 
+/// A monitor that records whether the node was in quarantine at each registration.
+#[derive(Debug, Default)]
+struct RecordingMonitor(Mutex<Vec<bool>>);
+
+impl Monitor for RecordingMonitor {
+    fn registered(&self, _node: &Arc<str>, is_quarantined: bool) {
+        self.0.lock().unwrap().push(is_quarantined);
+    }
+}
+
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 
 const QUARANTINE: Duration = Duration::from_secs(60);
@@ -45,6 +57,7 @@ struct Fixture {
     clock: Arc<TokioClock>,
     fake: FakeServer,
     connected_servers: ConnectedServers,
+    monitor: Arc<RecordingMonitor>,
     node: RemoteNode,
 }
 
@@ -58,8 +71,9 @@ impl Fixture {
         let fake = FakeServer::new(&clock);
         fake.set_dial_behaviour(behaviour);
         let connected_servers = ConnectedServers::default();
+        let monitor = Arc::new(RecordingMonitor::default());
         let config = ConnectionConfig {
-            monitor: Arc::new(NoMonitor),
+            monitor: Arc::clone(&monitor) as Arc<dyn Monitor>,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             spawner: Arc::new(tokio::runtime::Handle::current()),
             registers,
@@ -70,7 +84,7 @@ impl Fixture {
             seed: 1,
         };
         let node = RemoteNode::new("fake:1".into(), Arc::new(fake.clone()), &config);
-        Self { clock, fake, connected_servers, node }
+        Self { clock, fake, connected_servers, monitor, node }
     }
 
     /// Returns a node after its first dial, with this behaviour of dials.
@@ -352,4 +366,57 @@ fn the_end_of_the_runtime_answers_all_requests() {
     assert!(reply.now_or_never().is_some());
     assert_eq!(error(fixture.lock(2)), NodeError::Closed);
     assert!(fixture.node.close().now_or_never().is_some());
+}
+
+/// Locks repeatedly on a node that answers by this error, and returns the warnings.
+async fn warnings_after_locks(error: &NodeError, locks: u32, interval_millis: u64) -> Vec<String> {
+    let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
+    let traces = crate::lock::tests::traces::Traces::begin();
+    for number in 0..locks {
+        fixture.fake.answer_lock(Answer::Error(error.clone()));
+        drop(fixture.lock(number).await);
+        fixture.pass(interval_millis).await;
+    }
+    traces.warned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_refuses_calls_for_a_second_causes_one_warning() {
+    let missing = NodeError::NoPermission("why".into());
+    for error in [missing, NodeError::NoAuth("why".into()), NodeError::ReadOnly, NodeError::CannotPersist] {
+        assert!(warnings_after_locks(&error, 2, 900).await.is_empty(), "{error}");
+        assert_eq!(warnings_after_locks(&error, 20, 100).await, ["node refuses calls"], "{error}");
+    }
+    assert!(
+        warnings_after_locks(&NodeError::WrongType, 20, 100).await.is_empty(),
+        "only one resource is refused"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_the_registration_for_a_second_causes_one_warning() {
+    let fixture = Fixture::registering(DialBehaviour::Accepting, Some(NewNodes::Quarantine));
+    fixture.fake.set_registration(Answer::Error(NodeError::ReadOnly));
+    let traces = crate::lock::tests::traces::Traces::begin();
+    fixture.pass(900).await;
+    assert!(traces.warned().is_empty());
+    fixture.pass(10_000).await;
+    assert_eq!(traces.warned(), ["node refuses calls"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_notice_is_recorded_until_the_next_connection() {
+    let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
+    assert_eq!(fixture.node.unpublished(), None);
+    let error = NodeError::NoPermission("why".into());
+    for (command, recorded) in
+        [(NoticeCommand::Subscribe, None), (NoticeCommand::Publish, Some(error.clone()))]
+    {
+        fixture.fake.push_event(ConnectionEvent::NoticeRefused { command, error: error.clone() });
+        fixture.pass(1).await;
+        assert_eq!(fixture.node.unpublished(), recorded);
+    }
+    fixture.fake.push_event(ConnectionEvent::Closed(NodeError::Disconnected));
+    fixture.pass(200).await;
+    assert_eq!(fixture.node.unpublished(), None);
 }

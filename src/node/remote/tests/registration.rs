@@ -59,7 +59,7 @@ async fn a_node_of_another_quorum_or_unknown_incarnation_gets_no_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_with_a_wrong_clock_gets_no_calls() {
-    let clock_off = NodeError::ClockOff(Duration::from_secs(7200));
+    let clock_off = NodeError::ClockOff { gap: Duration::from_secs(7200), is_node_ahead: true };
     let fixture = Fixture::answering(Answer::Error(clock_off.clone())).await;
     assert_eq!(fixture.refusal(), clock_off);
 }
@@ -112,6 +112,20 @@ async fn a_connection_is_replaced_if_a_registration_returns_another_incarnation(
     ];
     assert_eq!(fixture.fake.sent_texts(), sent_texts);
     assert_eq!((fixture.fake.dials().len(), fixture.fake.connections()), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_registration_is_not_reported_as_a_registration() {
+    let fixture = Fixture::registered().await;
+    assert_eq!(*fixture.monitor.0.lock().unwrap(), [false]);
+    fixture.fake.set_registration(Answer::WrongQuorum { fingerprint: Fingerprint::new("other") });
+    fixture.fake.answer_lock(Answer::Abstains(Abstention::NotRegistered));
+    drop(fixture.lock(1).await);
+    fixture.pass(200).await;
+    assert_eq!(*fixture.monitor.0.lock().unwrap(), [false]);
+    fixture.fake.set_registration(registered("first incarnation"));
+    fixture.pass(2000).await;
+    assert_eq!(*fixture.monitor.0.lock().unwrap(), [false, false]);
 }
 
 /// Breaks a connection, lets the next connection succeed after the time `outage` with this answer to

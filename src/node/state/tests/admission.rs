@@ -243,7 +243,8 @@ fn init_is_refused_if_the_clocks_differ_by_more_than_an_hour() {
     let gap = Duration::from_secs(7200);
     let now = node.fixture.now().since_epoch();
     for is_dry_run in [true, false] {
-        assert_eq!(node.init_at(is_dry_run, now + gap), Answer::Error(NodeError::ClockOff(gap)));
+        let clock_off = NodeError::ClockOff { gap, is_node_ahead: false };
+        assert_eq!(node.init_at(is_dry_run, now + gap), Answer::Error(clock_off));
     }
     assert_eq!(node.fixture.state, before);
 }

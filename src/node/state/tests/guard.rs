@@ -240,9 +240,10 @@ fn a_registration_is_refused_if_the_clocks_differ_by_more_than_an_hour() {
     const HOUR: Duration = Duration::from_secs(3600);
     let mut node = Fixture::new();
     let now = node.now().since_epoch();
-    for (time, gap) in [(now + 2 * HOUR, 2 * HOUR), (now - 2 * HOUR, 2 * HOUR)] {
+    for (time, is_node_ahead) in [(now + 2 * HOUR, false), (now - 2 * HOUR, true)] {
         let before = node.state.clone();
-        assert_eq!(node.register_at(NewNodes::Quarantine, time), Answer::Error(NodeError::ClockOff(gap)));
+        let clock_off = NodeError::ClockOff { gap: 2 * HOUR, is_node_ahead };
+        assert_eq!(node.register_at(NewNodes::Quarantine, time), Answer::Error(clock_off));
         assert_eq!(node.state, before, "a refused registration has raised the minimum token");
     }
     assert!(matches!(node.register_at(NewNodes::Quarantine, now + HOUR), Answer::Registered(_)));

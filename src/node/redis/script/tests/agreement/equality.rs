@@ -159,9 +159,10 @@ pub(super) fn is_same_answer(
                 && is_near(one.quarantine.unwrap_or_default(), other.quarantine.unwrap_or_default())
                 && one.quarantine.is_some() == other.quarantine.is_some()
         }
-        (Answer::Error(NodeError::ClockOff(one)), Answer::Error(NodeError::ClockOff(other))) => {
-            is_near(*one, *other)
-        }
+        (
+            Answer::Error(NodeError::ClockOff { gap: one, is_node_ahead: is_one_ahead }),
+            Answer::Error(NodeError::ClockOff { gap: other, is_node_ahead: is_other_ahead }),
+        ) => is_near(*one, *other) && is_one_ahead == is_other_ahead,
         (one, other) => one == other,
     }
 }
