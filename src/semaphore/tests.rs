@@ -297,8 +297,8 @@ async fn the_release_watcher_takes_a_slot_despite_its_yield_mark() {
     assert!(took < Duration::from_millis(20), "{took:?}");
 }
 
-/// The waiter becomes the release watcher when the lease of a dead release watcher ends. In this role, the waiter
-/// finds a slot whose lease expired without a notice.
+/// A slot expires without a notice, and the lease of a dead release watcher has ended. The next vacancy poll finds the
+/// slot: at most 6.5 s after the previous poll, and some milliseconds for the requests.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_finds_an_expired_slot_after_the_death_of_the_release_watcher() {
     let cluster = MemoryCluster::new(3);
@@ -316,7 +316,7 @@ async fn a_waiter_finds_an_expired_slot_after_the_death_of_the_release_watcher()
     hold_at_all_nodes(&format!("redquorum:slot:{{s}}:{expired}"), Duration::from_millis(1));
     let (permit, took) = timed(waiting).await;
     assert_eq!(permit.unwrap().slot(), expired);
-    assert!(took < Duration::from_secs(6), "{took:?}");
+    assert!(took < Duration::from_millis(6_550), "{took:?}");
     drop(permits);
 }
 
