@@ -58,7 +58,7 @@ async fn nodes_that_refuse_notices_confirm_unlocks() {
         assert_eq!(exit_code(&unlocked), 0, "{rules}: {}", stderr(&unlocked));
         // Without `subscribe`, the nodes publish the notice, and the holder does not receive it.
         let is_published =
-            setting.map_or(rules.ends_with("-subscribe"), |setting| setting.starts_with("SUB"));
+            setting.map_or_else(|| rules.ends_with("-subscribe"), |setting| setting.starts_with("SUB"));
         let said = stderr(&unlocked);
         assert_eq!(said.contains("a living holder was notified; "), is_published, "{rules}: {said}");
         if !is_published {
