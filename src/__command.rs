@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    Quorum,
     error::Error,
+    quorum::Quorum,
     values::{NodeError, Resource},
 };
 pub use crate::{

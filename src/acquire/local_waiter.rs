@@ -28,7 +28,7 @@ use crate::{
         failed_attempt::{FailedAttempt, RefusedResource},
         waiter_schedule::{NextAttempt, WaiterConfig, WaiterSchedule},
     },
-    client::{broadcast::inspect_until_quorum, context::ClientContext, outage_warnings::WARN_AFTER},
+    client::{broadcast::inspect_until_quorum, context::ClientContext},
     clock::Instant,
     node::{Answer, InspectAnswer},
     values::{LeaseId, NodeReply, Refusal},
@@ -143,9 +143,8 @@ impl LocalWaiter {
         let quarantine = failed.replies.quarantined_for();
         self.quarantined_until = quarantine.map(|remaining| now + remaining + checked.settings.pacing.floor);
         let lasts = outage.attempt_failed(failed, begun, now, self.quarantined_until);
-        if lasts.is_some_and(|lasts| lasts >= WARN_AFTER) && context.outage_warnings.is_due(now) {
-            let shortage = failed.to_no_quorum(&checked.resource);
-            tracing::warn!(%shortage, "waiting without a quorum");
+        if let Some(lasts) = lasts {
+            context.outage_warnings.attempt_failed(now, lasts, || failed.to_no_quorum(&checked.resource));
         }
         let index = failed.refused.map_or(0, |refused| refused.index);
         match &mut self.state {

@@ -1,11 +1,11 @@
-//! The rate limit of the warning that calls wait without a quorum.
+//! The warning that calls wait without a quorum, and its rate limit.
 
-use std::{sync::Mutex, time::Duration};
+use std::{fmt::Display, sync::Mutex, time::Duration};
 
 use crate::{clock::Instant, mutex::lock};
 
 /// The time without a quorum after which a call that waits logs a warning with the replies of the nodes.
-pub(crate) const WARN_AFTER: Duration = Duration::from_secs(1);
+const WARN_AFTER: Duration = Duration::from_secs(1);
 
 /// The least time between two warnings of one client. All calls that wait at the same time lack the same nodes, so one
 /// warning is enough.
@@ -18,8 +18,22 @@ pub(crate) struct OutageWarnings {
 }
 
 impl OutageWarnings {
-    /// Whether the caller should log a warning now. If true, the next warning is due after the interval.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
+    /// Handles a further attempt without a quorum, by a call that has been without a quorum for `lasts`. Logs a warning
+    /// with the replies of the nodes if this is long, and if no other call has caused a warning within the interval.
+    pub(crate) fn attempt_failed<S: Display>(
+        &self,
+        now: Instant,
+        lasts: Duration,
+        shortage: impl FnOnce() -> S,
+    ) {
+        if lasts >= WARN_AFTER && self.is_due(now) {
+            let shortage = shortage();
+            tracing::warn!(%shortage, "waiting without a quorum");
+        }
+    }
+
+    /// Whether a warning is due. If true, the next warning is due after the interval.
+    fn is_due(&self, now: Instant) -> bool {
         let mut last = lock(&self.last);
         let is_due = last.is_none_or(|last| last + INTERVAL <= now);
         if is_due {

@@ -7,7 +7,6 @@ use crate::{
     algorithm::latch::{LatchAnswer, LatchView},
     client::{
         broadcast::send_to_all, context::ClientContext, fanout::FanoutEvent, notice_waker::NoticeWaker,
-        outage_warnings::WARN_AFTER,
     },
     clock::Instant,
     config::CheckedLock,
@@ -187,10 +186,9 @@ impl<'a> LatchCall<'a> {
             return Err(self.no_quorum());
         }
         let since = self.failures.since.unwrap_or(now);
-        let is_long = now.saturating_duration_since(since) >= WARN_AFTER && !self.failures.has_stood_still;
-        if is_long && context.outage_warnings.is_due(now) {
-            let shortage = self.no_quorum();
-            tracing::warn!(%shortage, "waiting without a quorum");
+        if !self.failures.has_stood_still {
+            let lasts = now.saturating_duration_since(since);
+            context.outage_warnings.attempt_failed(now, lasts, || self.no_quorum());
         }
         let at = now + pacing.delay_after(self.failures.pauses, context.jitter());
         self.failures.pauses += 1;

@@ -34,7 +34,7 @@ const LAYERS: [&[&str]; 16] = [
 const CRATES: &[(&str, &[&str])] = &[
     ("acquire", &["futures", "tokio", "tracing"]),
     ("blocking", &["futures", "pollster", "thiserror", "tokio"]),
-    ("client", &["futures", "rand", "rustix", "tokio", "uuid"]),
+    ("client", &["futures", "rand", "rustix", "tokio", "tracing", "uuid"]),
     ("clock", &["futures", "rustix", "tokio", "tracing"]),
     ("election", &["futures", "tokio", "tracing"]),
     ("error", &["thiserror"]),
