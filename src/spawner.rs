@@ -37,7 +37,8 @@ impl Spawner for Handle {
 
 /// Whether IO is enabled in the current runtime. Without IO, no connection can be opened.
 ///
-/// Tokio has no function that returns this. If IO is disabled, tokio panics at the first use of IO.
+/// Tokio has no function that returns this. If IO is disabled, tokio panics at the first use of IO. In a program with
+/// `panic = "abort"`, or with a panic hook that ends the process, this panic ends the process, as the first dial would.
 pub(crate) fn has_io() -> bool {
     #[cfg(unix)]
     let probe = || drop(tokio::net::UnixDatagram::unbound());
