@@ -209,7 +209,10 @@ impl Latch {
         let context = &self.client.context;
         let waiting = async {
             let mut measured = LatchWait::begin(context);
-            let waited = self.until_open(wait).await;
+            let waited = match self.until_open(wait).await {
+                Err(Error::NoQuorum(shortage)) => Err(context.no_quorum(shortage)),
+                waited => waited,
+            };
             measured.ended(&waited);
             waited
         };

@@ -30,6 +30,10 @@ impl HomeProcess {
     /// that `MADV_WIPEONFORK` clears, would need unsafe code. Besides, no handler of `pthread_atfork` runs after a
     /// `clone` that bypasses the C library.
     pub(crate) fn is_left(self) -> bool {
+        #[cfg(test)]
+        if IS_FORKED.get() {
+            return true;
+        }
         std::process::id() != self.0
     }
 }
@@ -79,6 +83,21 @@ impl<F> Drop for InHomeProcess<F> {
             self.forget_begun_work();
         }
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Whether this thread is the only thread of a forked copy, for tests that lock mutexes on other threads.
+    static IS_FORKED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Runs work on this thread as if every client belonged to the original process of a fork.
+#[cfg(test)]
+pub(crate) fn as_forked<T>(work: impl FnOnce() -> T) -> T {
+    IS_FORKED.set(true);
+    let done = work();
+    IS_FORKED.set(false);
+    done
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use crate::{
     acquire::checked_request::CheckedRequest,
     algorithm::{attempt::FailureReason, failed_attempt::FailedAttempt},
     client::context::ClientContext,
-    error::{ClosedReason, Error, Goal, NoQuorum},
+    error::{Error, Goal, NoQuorum},
     lease::active_lease::Acquired,
-    values::{NodeError, NodeReply, Resource},
+    values::Resource,
 };
 
 /// The outcome of an attempt.
@@ -36,17 +36,7 @@ impl FailedAttempt {
     /// Returns the error of a failed attempt that is not repeated. Callers for which contention is no error, such as
     /// `try_lock`, check the reason first.
     pub(crate) fn into_error(self, context: &ClientContext, checked: &CheckedRequest) -> Error {
-        match context.ensure_open() {
-            Err(closed) => closed,
-            // At the end of a runtime, the tasks of the nodes may end before the task that closes the client. In the
-            // time between, all nodes report `Closed`.
-            Ok(())
-                if self.replies.all().iter().all(|reply| *reply == NodeReply::Failed(NodeError::Closed)) =>
-            {
-                Error::Closed(ClosedReason::RuntimeEnded)
-            }
-            Ok(()) => self.to_no_quorum(&checked.resource).into(),
-        }
+        context.no_quorum(self.to_no_quorum(&checked.resource))
     }
 
     /// Returns the error for the lack of a quorum; for an expired attempt, the error for votes that came too late.

@@ -194,7 +194,9 @@ fn is_overdue(unpolled: Duration, limit: Duration) -> bool {
 
 impl fmt::Debug for StallWatchdog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StallWatchdog").field("calls", &lock(&self.calls).len()).finish_non_exhaustive()
+        // In a forked process, a thread that does not exist may have left the mutex locked.
+        let calls = self.calls.try_lock().ok().map(|calls| calls.len());
+        f.debug_struct("StallWatchdog").field("calls", &calls).finish_non_exhaustive()
     }
 }
 
@@ -269,5 +271,55 @@ impl<T: Send + 'static> Drop for WatchedEntry<T> {
     fn drop(&mut self) {
         lock(&self.call.waiters.watchdog.calls).remove(&self.number);
         self.call.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::mpsc, thread, time::Duration};
+
+    use futures::FutureExt;
+
+    use super::lock;
+    use crate::{Error, MultiLock, Quorum, error::ClosedReason, process::as_forked};
+
+    /// The deadline of calls that must not wait.
+    const SOON: Duration = Duration::from_secs(10);
+
+    /// In a forked process, the mutex of the watchdog may stay locked for ever.
+    #[tokio::test]
+    async fn no_call_of_a_forked_process_locks_the_mutex_of_the_watchdog() {
+        const FORKED: Error = Error::Closed(ClosedReason::Forked);
+        let quorum = Quorum::in_memory(3).unwrap();
+        let calls = lock(&quorum.client().waiters.watchdog.calls);
+        let (sender, receiver) = mpsc::channel();
+        let forked = quorum.clone();
+        thread::spawn(move || {
+            as_forked(|| {
+                let report = |name, call: Option<Option<Error>>| sender.send((name, call)).unwrap();
+                let across = MultiLock::across([forked.multi_lock(["a"])]);
+                report("lock", across.lock().now_or_never().map(Result::err));
+                report("try_lock", across.try_lock().now_or_never().map(Result::err));
+                report("try_lock_for", across.try_lock_for(SOON).now_or_never().map(Result::err));
+                report("run", across.run(async |_| ()).now_or_never().map(Result::err));
+                let semaphore = forked.semaphore("s", 3);
+                report("acquire_many", semaphore.acquire_many(2).now_or_never().map(Result::err));
+                report("try_acquire_many", semaphore.try_acquire_many(2).now_or_never().map(Result::err));
+                let election = forked.election("e");
+                report("campaign", election.campaign("v").now_or_never().map(Result::err));
+                report("red_lock", forked.red_lock("r").lock().now_or_never().map(Result::err));
+                report("any_of", forked.any_of(["x", "y"]).lock().now_or_never().map(Result::err));
+                assert!(format!("{:?}", forked.client()).contains("StallWatchdog"));
+                report("debug", Some(Some(FORKED)));
+            });
+        });
+        loop {
+            let (name, call) = receiver.recv_timeout(SOON).expect("a call waits for the mutex");
+            assert_eq!(call, Some(Some(FORKED)), "{name}");
+            if name == "debug" {
+                break;
+            }
+        }
+        drop(calls);
     }
 }

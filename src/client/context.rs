@@ -13,7 +13,7 @@ use crate::{
     },
     clock::{Clock, Instant},
     config::CheckedQuorum,
-    error::{ClosedReason, Error},
+    error::{ClosedReason, Error, NoQuorum},
     mutex::lock,
     node::{Node, Resources},
     observer::Observer,
@@ -39,7 +39,7 @@ pub(crate) struct ClientContext {
     pub(crate) responsiveness: Responsiveness,
     pub(crate) outage_warnings: OutageWarnings,
     rng: Mutex<StdRng>,
-    closed_signal: ClosedSignal,
+    closed_signal: Arc<ClosedSignal>,
     home: HomeProcess,
 }
 
@@ -64,7 +64,7 @@ impl ClientContext {
             responsiveness,
             outage_warnings: OutageWarnings::default(),
             rng: Mutex::new(rng),
-            closed_signal: ClosedSignal::default(),
+            closed_signal: Arc::default(),
             home: HomeProcess::current(),
         }
     }
@@ -110,6 +110,9 @@ impl ClientContext {
 
     /// Runs the work of a call. In a forked process, the call returns an error at once. There, the work is not polled,
     /// and work that has begun is not dropped.
+    ///
+    /// If the client was closed before a call without a quorum ends, the error of the call is [`Error::Closed`], as of
+    /// [`no_quorum`](Self::no_quorum).
     pub(crate) fn in_process<'a, T, F>(
         &self,
         work: F,
@@ -118,8 +121,14 @@ impl ClientContext {
         T: 'a,
         F: Future<Output = Result<T, Error>> + Send + 'a,
     {
-        self.unless_forked(work)
-            .map(|done| done.unwrap_or_else(|Forked| Err(Error::Closed(ClosedReason::Forked))))
+        let (closed_signal, spawner) = (Arc::clone(&self.closed_signal), Arc::clone(&self.spawner));
+        self.unless_forked(work).map(move |done| match done {
+            Err(Forked) => Err(Error::Closed(ClosedReason::Forked)),
+            Ok(Err(Error::NoQuorum(shortage))) => {
+                Err(end_reason(&closed_signal, &*spawner).map_or(Error::NoQuorum(shortage), Error::Closed))
+            }
+            Ok(done) => done,
+        })
     }
 
     /// Runs work of the home process. In a forked process, the result is [`Forked`]. There, the work is not polled, and
@@ -194,6 +203,17 @@ impl ClientContext {
         self.closed_reason().map_or(Ok(()), |reason| Err(Error::Closed(reason)))
     }
 
+    /// Returns an error if the client is closed, or if its runtime has ended.
+    pub(crate) fn ensure_running(&self) -> Result<(), Error> {
+        end_reason(&self.closed_signal, &*self.spawner).map_or(Ok(()), |reason| Err(Error::Closed(reason)))
+    }
+
+    /// Returns the error of a call without a quorum. If the client is closed, or its runtime has ended, the nodes are
+    /// not the reason, and the error is [`Error::Closed`].
+    pub(crate) fn no_quorum(&self, shortage: NoQuorum) -> Error {
+        self.ensure_running().err().unwrap_or(Error::NoQuorum(shortage))
+    }
+
     /// Returns the error of a call that ends because the client is closed.
     pub(crate) fn closed_error(&self) -> Error {
         Error::Closed(self.closed_reason().unwrap_or(ClosedReason::ShutDown))
@@ -204,4 +224,12 @@ impl ClientContext {
     pub(crate) fn latest_expiry(&self) -> Instant {
         self.now() + self.settings.max_ttl
     }
+}
+
+/// Returns the reason for which the client of a signal no longer works; `None` if the client works.
+///
+/// At the end of a runtime, the tasks of the nodes may end before the task that closes the client. Therefore the reason
+/// of an open client depends on the runtime.
+fn end_reason(closed_signal: &ClosedSignal, spawner: &dyn Spawner) -> Option<ClosedReason> {
+    closed_signal.reason().or_else(|| spawner.has_ended().then_some(ClosedReason::RuntimeEnded))
 }

@@ -118,7 +118,7 @@ impl Election {
             }
             .boxed()
         };
-        self.context().in_process(self.request.watch(campaign)).await
+        self.request.watch(campaign).await
     }
 
     /// Makes one attempt to lead. Returns `None` if another candidate leads, if the lock on the name is held for
@@ -146,7 +146,7 @@ impl Election {
             }
             .boxed()
         };
-        self.context().in_process(self.request.watch(campaign)).await
+        self.request.watch(campaign).await
     }
 
     /// Campaigns as [`campaign`](Self::campaign) does, and waits for at most `wait`. Returns `None` if the candidate
@@ -171,7 +171,7 @@ impl Election {
             let (election, value) = (self.part_of_call(), value.clone());
             async move { election.campaign_until(value, deadline).await }.boxed()
         };
-        self.context().in_process(self.request.watch(campaign)).await
+        self.request.watch(campaign).await
     }
 
     /// Queries the nodes for the leader: the candidate that holds the lock on a quorum of nodes, with the last value

@@ -220,14 +220,16 @@ impl ActiveLease {
         outcome
     }
 
-    /// Ends the span of the lease. Before the end, a loss is logged inside of the span.
-    pub(super) fn end_span(&self, end: LeaseEnd) {
+    /// Ends the span of the lease. Before the end, a loss is logged inside of the span, with the last reply of each
+    /// node.
+    pub(super) fn end_span(&self, context: &ClientContext, end: LeaseEnd) {
         self.span.end(
             || {
                 if let LeaseEnd::Lost(reason) = end {
+                    let replies = self.node_replies(context);
                     tracing::warn!(
                         resource = %self.terms.resource, id = %self.terms.lease_id, token = %self.terms.token, %reason,
-                        "lease lost"
+                        %replies, "lease lost"
                     );
                 }
             },

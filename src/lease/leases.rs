@@ -165,7 +165,7 @@ impl Leases {
     }
 
     fn report_end(&self, lease: &ActiveLease, end: LeaseEnd) {
-        lease.end_span(end);
+        lease.end_span(&self.context, end);
         let lasted = self.context.now().saturating_duration_since(lease.registered_at);
         self.context.observer.lease_ended(lease, end, lasted);
     }

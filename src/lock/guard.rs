@@ -111,7 +111,8 @@ impl LockGuard {
     ///
     /// * [`Error::Config`] (`HeldMoreThanOnce`) if the lease has several guards. The other guards still hold the
     ///   resource.
-    /// * [`Error::LeaseLost`] if the lease had ended before the exchange.
+    /// * [`Error::LeaseLost`] if the lease had ended before the exchange, such as during the wait for another call of
+    ///   the owner.
     /// * [`Error::NoQuorum`] if no quorum answered in time.
     /// * [`Error::Closed`] if the client was closed during the exchange.
     ///
@@ -141,7 +142,8 @@ impl LockGuard {
         let context = &*client.context;
         let own_lease = self.own_lease.clone();
         let _entered = match &own_lease {
-            Some(own_lease) => Some(own_lease.entrance.enter().await),
+            // The wait ends with the lease, because the call that has entered may be neither polled nor rolled back.
+            Some(own_lease) => Some(self.while_valid(own_lease.entrance.enter()).await?),
             None => None,
         };
         self.ensure()?;

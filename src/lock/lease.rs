@@ -224,13 +224,21 @@ impl Lease {
         self.active.node_replies(context)
     }
 
-    /// Runs the work of a call on this lease. In a forked process, returns the loss of the lease instead.
+    /// Runs the work of a call on this lease. In a forked process, returns the loss of the lease instead, and also if
+    /// the work gets no quorum because the client is closed.
     pub(crate) async fn in_process<T>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send,
     ) -> Result<T, Error> {
-        let done = self.client.context.unless_forked(work).await;
-        done.unwrap_or_else(|Forked| Err(self.lost_by_fork().into()))
+        let context = &self.client.context;
+        match context.unless_forked(work).await {
+            Err(Forked) => Err(self.lost_by_fork().into()),
+            Ok(Err(Error::NoQuorum(shortage))) => Err(match context.no_quorum(shortage) {
+                Error::Closed(reason) => self.active.lost(LossReason::Closed(reason)).into(),
+                error => error,
+            }),
+            Ok(done) => done,
+        }
     }
 
     /// Returns the loss of the lease as an error in a forked process.

@@ -36,6 +36,7 @@ impl<'a> LockCall<'a> {
     pub(crate) fn ended(&mut self, outcome: Result<Option<CallEnd>, &Error>, without_guard: CallEnd) {
         self.end = match outcome {
             Ok(end) => end.unwrap_or(without_guard),
+            Err(Error::NoQuorum(_)) if self.context.ensure_running().is_err() => CallEnd::Closed,
             Err(Error::NoQuorum(error)) if error.is_late() => CallEnd::Expired,
             Err(Error::NoQuorum(error)) if error.is_quarantined() => CallEnd::Quarantined,
             Err(Error::NoQuorum(_)) => CallEnd::NoQuorum,

@@ -107,10 +107,13 @@ impl LockRequest {
     /// polled, and the stall watchdog rolled the work back, the work starts again.
     pub(crate) async fn watch<T: Send + 'static>(
         &self,
-        work: impl Fn() -> BoxFuture<'static, Result<T, Error>>,
+        work: impl Fn() -> BoxFuture<'static, Result<T, Error>> + Send + Sync,
     ) -> Result<T, Error> {
-        let resources = self.resources.clone()?;
-        watch_call(&self.client.waiters, &resources, work).await
+        let watching = async {
+            let resources = self.resources.clone()?;
+            watch_call(&self.client.waiters, &resources, work).await
+        };
+        self.context().in_process(watching).await
     }
 
     pub(crate) fn context(&self) -> &ClientContext {

@@ -175,7 +175,7 @@ impl MultiQuorumLock {
     /// calls of the other groups are watched by the stall watchdogs of their own clients, too.
     async fn watch<T: Send + 'static>(
         &self,
-        lock: impl Fn(Vec<MultiLock>) -> BoxFuture<'static, Result<T, Error>>,
+        lock: impl Fn(Vec<MultiLock>) -> BoxFuture<'static, Result<T, Error>> + Send + Sync,
     ) -> Result<T, Error> {
         let mut groups = self.groups.clone()?;
         if let Some(first) = groups.first_mut() {

@@ -380,7 +380,8 @@ impl QuorumBuilder {
     /// The connections and the renewals of the client are tasks on the tokio runtime of this call. The runtime
     ///
     /// * **needs timers and IO**, by `enable_all` of tokio's builder. Without IO, this call returns an error
-    ///   (`NoRuntime`), and tokio prints the message of a panic that does not leave this call.
+    ///   (`NoRuntime`), and tokio prints the message of a panic that does not leave this call. In a program with
+    ///   `panic = "abort"`, or with a panic hook that ends the process, this panic ends the process.
     /// * **has to run for as long as the client is used.** With the runtime, the client ends: the leases are lost, and
     ///   all calls return [`ClosedReason::RuntimeEnded`](crate::error::ClosedReason::RuntimeEnded) at once. A
     ///   `#[tokio::test]` makes a separate runtime for each test, so a client in a `static` works in one test only.

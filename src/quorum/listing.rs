@@ -175,7 +175,7 @@ async fn list_with(
     let reply = |error: &Option<NodeError>| error.clone().map_or(NodeReply::Done, NodeReply::Failed);
     let replies = context.replies(scans.iter().map(|(_, error)| reply(error)));
     if replies.done() < needed {
-        return Err(NoQuorum::new(Goal::List, replies).into());
+        return Err(context.no_quorum(NoQuorum::new(Goal::List, replies)));
     }
     let errors: Vec<_> = scans.iter().map(|(_, error)| error.clone()).collect();
     let names = merged(scans.into_iter().map(|(keys, _)| keys)).filter(|(name, _)| is_wanted(name));
@@ -183,6 +183,8 @@ async fn list_with(
         names.map(|(name, key)| inspect_listed(context, &errors, name, key)).collect::<Vec<_>>();
     let inspecting = stream::iter(inspections).buffered(MAX_CONCURRENT).collect::<Vec<_>>();
     let locks = context.in_process(inspecting.map(Ok)).await?;
+    // The nodes of a closed client do not answer, and a lock without answers would be missing in the list.
+    context.ensure_running()?;
     // A lock may have been unlocked after it was listed.
     let is_held_anywhere =
         |(_, inspection): &(LockName, Inspection)| inspection.nodes().any(NodeInspection::is_held);

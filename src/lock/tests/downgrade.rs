@@ -7,8 +7,7 @@ use futures::FutureExt;
 use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
     LockOptions, MemoryCluster, Owner, ReadGuard, Resource,
-    error::ConfigError,
-    error::{Error, LossReason},
+    error::{ClosedReason, ConfigError, Error, LossReason},
     node::memory::Behaviour,
 };
 
@@ -134,4 +133,22 @@ async fn an_owner_can_downgrade_only_its_last_hold() {
     assert!(matches!(lock.write().await, Err(Error::Config(ConfigError::WouldDeadlock { .. }))));
     drop((reader, again));
     assert!(lock.try_write().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_behind_an_unpolled_call_of_the_owner_ends_with_the_client() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let lock = quorum.rw_lock("r").owned_by(&Owner::new());
+    let guard = lock.write().await.unwrap();
+    all_behave(&cluster, &Behaviour::Hanging);
+    let mut entered = Box::pin(lock.write());
+    assert!((&mut entered).now_or_never().is_none());
+    let mut downgrading = Box::pin(guard.downgrade());
+    assert!((&mut downgrading).now_or_never().is_none());
+    // The stall watchdog does not roll `entered` back, because no time passes.
+    quorum.client().close();
+    let downgraded = downgrading.now_or_never().expect("the downgrade waits for the entered call");
+    assert_eq!(loss_reason(downgraded), LossReason::Closed(ClosedReason::ShutDown));
+    drop(entered);
 }

@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::FutureExt;
-use tokio::runtime::Handle;
+use futures::{FutureExt, future::BoxFuture};
+use tokio::runtime::{Builder, Handle};
 
 use super::{NONE, all_behave, client, lease_without_renewal, locked_nodes, pass, server, thaw_all};
 use crate::{
     LockOptions, MemoryCluster, Quorum,
-    admin::force_unlock,
+    admin::{self, force_unlock},
     client::dependencies::ClientDependencies,
     error::{ClosedReason, Error, LossReason, NodeError, NodeReply},
     lock::client::Client,
@@ -360,4 +360,77 @@ async fn a_lease_is_not_renewed_after_its_observer_panics() {
     assert!(tokio::spawn(async move { lock.try_lock().await }).await.unwrap_err().is_panic());
     pass(TTL * 2).await;
     assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+/// Starts every kind of call that waits for answers, while no node answers. Returns the futures, each with a name.
+fn calls_in_flight(quorum: &Quorum) -> Vec<(&'static str, BoxFuture<'static, Result<(), Error>>)> {
+    type Call = BoxFuture<'static, Result<(), Error>>;
+    fn call<T>(work: impl Future<Output = Result<T, Error>> + Send + 'static) -> Call {
+        async move { work.await.map(drop) }.boxed()
+    }
+    let with = |work: fn(Quorum) -> Call| work(quorum.clone());
+    let mut calls = vec![
+        ("inspect", with(|quorum| call(async move { quorum.inspect("r").await }))),
+        ("leader", with(|quorum| call(async move { quorum.election("e").leader().await }))),
+        (
+            "available_permits",
+            with(|quorum| call(async move { quorum.semaphore("s", 3).available_permits().await })),
+        ),
+        ("any_of", with(|quorum| call(async move { quorum.any_of(["a", "b"]).try_lock().await }))),
+        ("arrivals", with(|quorum| call(async move { quorum.latch("l", 2).arrivals().await }))),
+        ("arrive", with(|quorum| call(async move { quorum.latch("l", 2).arrive().await }))),
+        ("wait", with(|quorum| call(async move { quorum.latch("l", 2).wait().await }))),
+        ("list", with(|quorum| async move { admin::list(&quorum, |_| true).await.map(drop) }.boxed())),
+        ("force_unlock", with(|quorum| call(async move { force_unlock(&quorum, "r").await }))),
+        ("try_lock", with(|quorum| call(async move { quorum.red_lock("r").try_lock().await }))),
+        ("lock", with(|quorum| call(async move { quorum.red_lock("r").lock().await }))),
+    ];
+    for (name, call) in &mut calls {
+        assert!(call.now_or_never().is_none(), "{name} does not wait for the nodes");
+    }
+    calls
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_in_flight_at_a_shutdown_return_closed() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    all_behave(&cluster, &Behaviour::Hanging);
+    let calls = calls_in_flight(&quorum);
+    let shutdown = tokio::spawn(async move { quorum.shutdown().await });
+    for (name, call) in calls {
+        assert_eq!(call.await, Err(Error::Closed(ClosedReason::ShutDown)), "{name}");
+    }
+    assert!(shutdown.await.unwrap().is_complete());
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_in_flight_at_the_end_of_the_runtime_return_closed() {
+    let cluster = MemoryCluster::new(3);
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let quorum = {
+        let _entered = runtime.enter();
+        client(&cluster)
+    };
+    all_behave(&cluster, &Behaviour::Hanging);
+    let calls = calls_in_flight(&quorum);
+    runtime.shutdown_background();
+    for (name, call) in calls {
+        assert_eq!(call.await, Err(Error::Closed(ClosedReason::RuntimeEnded)), "{name}");
+    }
+}
+
+/// A lock in the list without any answer would be missing in the list.
+#[tokio::test(start_paused = true)]
+async fn a_list_does_not_omit_locks_because_the_client_was_closed() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let _guard = client(&cluster).red_lock("r").lock().await.unwrap();
+    let closing = quorum.clone();
+    // The nodes have listed their names at the time of the filter.
+    let listed = admin::list(&quorum, |_| {
+        closing.client().close();
+        true
+    });
+    assert_eq!(listed.await.map(drop), Err(Error::Closed(ClosedReason::ShutDown)));
 }

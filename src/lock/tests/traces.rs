@@ -307,6 +307,8 @@ fn assert_warned_of_loss(traces: &Traces, guard: &LockGuard, reason: LossReason)
     lost.assert_names(guard);
     assert_eq!(lost.field("token"), guard.fencing_token().to_string());
     assert_eq!(lost.field("reason"), reason.to_string());
+    // The replies of the nodes show why the lease was not renewed.
+    assert_eq!(lost.field("replies"), guard.node_replies().to_string());
 }
 
 #[tokio::test(start_paused = true)]

@@ -56,6 +56,11 @@ function node.ttl_before(resource, waiter)
   end
 end
 
+-- The wait queue does not decide whether a resource is held or free. If the node cannot read or change the queue,
+-- because the user may not use a command, a key has another type, or the server refuses writes:
+--
+--   * A free resource is locked, as if there were no waiters.
+--   * The waiter of a held resource gets the arrival 0 without an entry, and then attempts by polls.
 node.arity.enqueue = 8
 function node.enqueue(resources, lease_id, ttl, hint, waiter, arrival, entry_ttl, index, enqueue_only)
   local seen = node.look_up_to_lock(resources, lease_id)
@@ -66,7 +71,8 @@ function node.enqueue(resources, lease_id, ttl, hint, waiter, arrival, entry_ttl
   local resource = resources[index + 1]
   local is_free, head = not seen.other and enqueue_only == '0', nil
   if is_free and not seen.is_all_ours and node.flags().is_dirty then
-    head = node.next_in_queue(resource, seen.ttls[index + 1], waiter, arrival)
+    local is_read, first = pcall(node.next_in_queue, resource, seen.ttls[index + 1], waiter, arrival)
+    head = is_read and first
   end
   if is_free and (not head or head == waiter) then
     local vote = node.grant(resources, lease_id, ttl, hint, seen)
@@ -81,8 +87,15 @@ function node.enqueue(resources, lease_id, ttl, hint, waiter, arrival, entry_ttl
     return node.with_waiters(vote, has_waiters(resource))
   end
   local held = seen.other and node.held_by_another(seen)
-  local own_arrival = entry_ttl == '0' and 0 or node.enter_queue(resource, waiter, arrival, entry_ttl)
-  local left, rank = node.ttl_before(resource, waiter)
+  local own_arrival, is_entered = 0, entry_ttl ~= '0'
+  if is_entered then
+    is_entered, own_arrival = pcall(node.enter_queue, resource, waiter, arrival, entry_ttl)
+    own_arrival = is_entered and own_arrival or 0
+  end
+  local is_read, left, rank = pcall(node.ttl_before, resource, waiter)
+  if not is_read then
+    left, rank = nil, 0
+  end
   if not held then
     return { 'queued', index, own_arrival, rank, left or 0 }
   end

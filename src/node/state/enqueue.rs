@@ -24,6 +24,10 @@ impl NodeState {
     /// has an entry ttl. A request with `enqueue_only` does not lock.
     ///
     /// A lock that the node has granted before is granted again, even if a waiter is ahead.
+    ///
+    /// The wait queue does not decide whether a resource is held or free. A change of a queue cannot fail here, so there
+    /// is no answer for a failure. If the queue fails on a server, a free resource is locked, and the waiter of a held
+    /// resource gets the arrival 0, as without an entry ttl.
     pub(super) fn enqueue(
         &mut self,
         parameters: &QuorumParameters,

@@ -188,6 +188,11 @@ impl Spawner for ProcessSpawner {
         }
         handle
     }
+
+    /// The runtime of a simulation outlives all simulated processes.
+    fn has_ended(&self) -> bool {
+        false
+    }
 }
 
 /// A task that is polled only while its process is neither paused nor killed. A panic of the task

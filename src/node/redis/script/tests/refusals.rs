@@ -1,6 +1,6 @@
 //! Servers that refuse commands: without free memory, as a replica, or for lack of a permission.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
     node::{
@@ -217,6 +217,44 @@ fn a_waiter_locks_without_the_permission_to_leave_the_queue() {
         assert!(matches!(answer.without_waiters(), Answer::Granted { .. }), "{resources}: {answer:?}");
         assert_eq!(server.holds(&resource("held"), &lease_id("waiter")), Some(1));
     }
+}
+
+/// Asserts that a waiter locks `free`, and that another waiter is refused for the holder of `held`. Returns the arrival
+/// of the refused waiter.
+fn assert_answers_without_a_queue(server: &mut Server, case: &str) -> u64 {
+    let answer = server.one(&parameters(), &enqueue("free", "waiter", "waiter", 0, 50_000));
+    assert!(matches!(answer.without_waiters(), Answer::Granted { .. }), "{case}: {answer:?}");
+    let answer = server.one(&parameters(), &enqueue("held", "other", "other", 0, 50_000));
+    let Answer::Queued(queued) = answer else { panic!("{case}: {answer:?}") };
+    let holder = queued.holder.unwrap_or_else(|| panic!("{case}: no holder"));
+    assert_eq!(holder.lease_id, Some(lease_id("me")), "{case}");
+    assert!(queued.patience > Duration::from_secs(40), "{case}: {:?}", queued.patience);
+    queued.arrival
+}
+
+#[test]
+fn the_wait_queue_does_not_decide_whether_a_resource_is_free() {
+    for missing in ["zadd", "zrem", "zrange", "zrank", "zscore"] {
+        let (mut server, _) = registered();
+        // The entry of `gone` has expired, so the node would remove the entry.
+        server.run("SET redquorum:dirty 1 PX 120000");
+        server.run("ZADD redquorum:queue:{free} 1 gone");
+        server.run(&format!("ACL SETUSER u on >x ~* &* +@all -{missing}"));
+        server.connect_as("u");
+        let arrival = assert_answers_without_a_queue(&mut server, missing);
+        assert_eq!(arrival == 0, matches!(missing, "zadd" | "zrange"), "{missing}: {arrival}");
+    }
+    let (mut server, _) = registered();
+    server.run("SET redquorum:dirty 1 PX 120000");
+    for name in ["free", "held"] {
+        server.run(&format!("SET redquorum:queue:{{{name}}} x PX 120000"));
+    }
+    assert_eq!(assert_answers_without_a_queue(&mut server, "another type"), 0);
+    // A lock of a held resource needs no memory for its refusal either.
+    let (mut server, _) = registered();
+    server.run("CONFIG SET maxmemory 1");
+    let answer = server.one(&parameters(), &enqueue("held", "other", "other", 0, 50_000));
+    assert!(matches!(&answer, Answer::Queued(queued) if queued.arrival == 0), "{answer:?}");
 }
 
 /// If another line published, an answer could depend on the permission to publish.
