@@ -29,7 +29,7 @@ use crate::{
         QuorumBuilder,
         admin::{
             ask_all_nodes, dry_run, ensure_done, fingerprint_of, has_answered, init_operation,
-            inspect_started, is_done, register,
+            inspect_started, is_done, register, while_open,
         },
     },
     values::{Fingerprint, NodeReply, Refusal},
@@ -60,6 +60,8 @@ const MAX_ROUNDS: u32 = 3;
 ///   the call opens the nodes again that it has closed. Repeat the call to continue the move, or [give it
 ///   up](give_up_reconfigure). After the end of a move, a repeated call succeeds only if enough old nodes still show
 ///   that they are closed for good.
+/// * [`AdminError::Closed`] if the tokio runtime ends during the call. Closed nodes stay closed, as after a cancelled
+///   call.
 ///
 /// # Cancel safety
 ///
@@ -72,7 +74,7 @@ pub async fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(),
 
 /// Moves a quorum. `new_name` is the name in the new configuration.
 pub(super) async fn reconfigure_with(old: &Client, new: &Client, new_name: &str) -> Result<(), AdminError> {
-    Move::new(old, new).run(new_name).await
+    while_open(old, while_open(new, Move::new(old, new).run(new_name))).await
 }
 
 /// Gives up a move that was interrupted or failed: opens the nodes that the move has closed, for the old configuration.
@@ -92,6 +94,7 @@ pub(super) async fn reconfigure_with(old: &Client, new: &Client, new_name: &str)
 ///   move the quorum back by [`reconfigure`] with exchanged arguments.
 /// * [`AdminError::Incomplete`] if an old node did not answer, or belongs to another move, or if the old nodes without
 ///   metadata are a quorum. Old nodes whose reply is `Done` are open. Repeat the call, or give up the other move too.
+/// * [`AdminError::Closed`] if the tokio runtime ends during the call. Opened nodes stay open.
 /// * [`AdminError::Config`] if the settings of either builder are invalid, or if both configurations are the same.
 ///
 /// # Cancel safety
@@ -104,7 +107,7 @@ pub async fn give_up_reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Re
 }
 
 pub(super) async fn give_up_with(old: &Client, new: &Client) -> Result<(), AdminError> {
-    Move::new(old, new).give_up().await
+    while_open(old, while_open(new, Move::new(old, new).give_up())).await
 }
 
 /// The move of a quorum from one configuration to another.

@@ -7,12 +7,16 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use tokio::{runtime::Handle, sync::Notify, time::timeout};
+use tokio::{
+    runtime::Handle,
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 use crate::{
     LockOptions, MemoryCluster, Quorum, QuorumBuilder,
     client::dependencies::ClientDependencies,
-    error::{AdminError, ConfigError, NodeError, NodeReply},
+    error::{AdminError, ClosedReason, ConfigError, NodeError, NodeReply},
     lock::client::Client,
     mutation::{Mutation, break_rule},
     mutex,
@@ -22,7 +26,7 @@ use crate::{
     },
     observer::NoObserver,
     quorum::{
-        admin::{ask_all_nodes, fingerprint_of, init_with, inspect_started, register},
+        admin::{ask_all_nodes, fingerprint_of, init_if_needed_with, init_with, inspect_started, register},
         moving::{give_up_with, reconfigure_with},
     },
     values::{Fingerprint, Resource},
@@ -642,6 +646,51 @@ async fn a_move_succeeds_beside_an_old_node_that_restarted_empty() {
             assert_eq!(moved, Ok(()), "{nodes:?}");
             new.assert_locks().await;
             assert!(!old.is_open().await, "{nodes:?}");
+        }
+    }
+}
+
+/// A call of an administrator.
+#[derive(Clone, Copy, Debug)]
+enum AdminCall {
+    Init,
+    InitIfNeeded,
+    Move,
+    GiveUp,
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_admin_call_ends_when_a_client_of_the_call_is_closed() {
+    let calls = [AdminCall::Init, AdminCall::InitIfNeeded, AdminCall::Move, AdminCall::GiveUp];
+    for (call, closed) in calls.into_iter().flat_map(|call| [(call, 0), (call, 1)]) {
+        let [old, new] = old_and_new(&MOVES[0]).await;
+        // A move waits in its pause, and the other calls wait for a silent node.
+        if !matches!(call, AdminCall::Move) {
+            old.cluster.servers()[0].behave(Behaviour::Hanging);
+        }
+        let clients = [old.administrator(), new.administrator()];
+        let [before, after] = &clients;
+        let calling = async {
+            match call {
+                AdminCall::Init => init_with(before).await,
+                AdminCall::InitIfNeeded => init_if_needed_with(before).await.map(drop),
+                AdminCall::Move => reconfigure_with(before, after, new.name).await,
+                AdminCall::GiveUp => give_up_with(before, after).await,
+            }
+        };
+        let is_of_one_client = matches!(call, AdminCall::Init | AdminCall::InitIfNeeded);
+        let close = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            clients[if is_of_one_client { 0 } else { closed }].context.close(ClosedReason::RuntimeEnded);
+            Instant::now()
+        };
+        let (ended, closed_at) = tokio::join!(calling, close);
+        assert_eq!(ended, Err(AdminError::Closed(ClosedReason::RuntimeEnded)), "{call:?}");
+        assert_eq!(Instant::now(), closed_at, "{call:?}");
+        // A later call ends at once, too.
+        let again = timeout(Duration::ZERO, init_with(&clients[closed])).await;
+        if !is_of_one_client || closed == 0 {
+            assert_eq!(again, Ok(Err(AdminError::Closed(ClosedReason::RuntimeEnded))));
         }
     }
 }
