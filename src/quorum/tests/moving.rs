@@ -650,6 +650,31 @@ async fn a_move_succeeds_beside_an_old_node_that_restarted_empty() {
     }
 }
 
+/// The first client of the nodes had a wrong configuration. The nodes have given no vote, so `init` takes them over.
+#[tokio::test(start_paused = true)]
+async fn nodes_in_their_first_quarantine_stay_new_after_a_move_that_failed_or_was_given_up() {
+    for is_given_up in [false, true] {
+        let cluster = MemoryCluster::new(6);
+        let [wrong, right] = ["wrong", "right"].map(|name| Configuration::new(name, &cluster, 0..3));
+        let new = Configuration::new("new", &cluster, 3..6);
+        wrong.register_new_nodes().await;
+        if is_given_up {
+            drop(timeout(Duration::from_secs(1), wrong.move_to(&new)).await);
+            let refused = init_with(&right.administrator()).await;
+            assert!(matches!(refused, Err(AdminError::NotNew { .. })), "{refused:?}");
+            wrong.give_up_move_to(&new).await.unwrap();
+        } else {
+            // The new nodes answer the inspection and the dry run, and no later request.
+            let gate = Gate::new(6);
+            let (before, after) = (wrong.administrator(), new.administrator_behind(Some(&gate)));
+            let moved = reconfigure_with(&before, &after, new.name).await;
+            assert!(matches!(moved, Err(AdminError::Incomplete(_))), "{moved:?}");
+        }
+        right.init().await;
+        right.assert_locks().await;
+    }
+}
+
 /// A call of an administrator.
 #[derive(Clone, Copy, Debug)]
 enum AdminCall {
