@@ -137,6 +137,8 @@ pub(crate) enum Mutation {
     /// A move that is given up, and opens nodes that are closed for good although their round may have closed enough
     /// nodes.
     OpenClosedForGood,
+    /// A give-up that opens old nodes although a quorum of new nodes may vote.
+    GiveUpBesideNewQuorum,
     /// A downgrade that wins after the write lease has ended.
     DowngradeTooLate,
 }

@@ -151,6 +151,7 @@ impl From<AdminError> for Failure {
         match error {
             AdminError::Config(error) => error.into(),
             AdminError::Incomplete(_) => Self::new(Exit::NoQuorum, error),
+            AdminError::Closed(_) => Self::new(Exit::Internal, error),
             _ => Self::new(Exit::Config, error),
         }
     }

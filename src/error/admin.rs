@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    error::ConfigError,
+    error::{ClosedReason, ConfigError},
     values::{NodeReplies, NodeReply},
 };
 
@@ -57,6 +57,9 @@ pub enum AdminError {
         /// The configuration in the node's metadata.
         metadata: Arc<str>,
     },
+    /// The call ended because its client no longer works, for this reason. Changes that the call has made before stay.
+    #[error("{0}")]
+    Closed(ClosedReason),
     /// The settings, a server, or the combination of both configurations of a move is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -8,9 +8,10 @@ use crate::{
         broadcast::{collect, send_to_all},
         context::ClientContext,
     },
-    error::{AdminError, ConfigError, Error},
+    error::{AdminError, ClosedReason, ConfigError, Error},
     lock::{client::Client, force_unlock},
     node::{Answer, Init, NewNodes, Operation, Register, Registration, names},
+    process::Forked,
     quorum::{
         Quorum, QuorumBuilder,
         connecting::{ConnectStep, gather, is_lasting, refuse_same_server},
@@ -60,6 +61,7 @@ pub enum InitOutcome {
 /// * [`AdminError::Incomplete`] if a node did not answer. Usually nothing is changed, because the call inspects all
 ///   nodes before it admits any. If a node failed after the inspection, or if another `init` ran at the same time, the
 ///   nodes whose reply is `Done` are admitted.
+/// * [`AdminError::Closed`] if the tokio runtime ends during the call. Admitted nodes stay admitted.
 ///
 /// # Cancel safety
 ///
@@ -69,7 +71,10 @@ pub async fn init(quorum: &QuorumBuilder) -> Result<(), AdminError> {
 }
 
 pub(super) async fn init_with(client: &Client) -> Result<(), AdminError> {
-    let context = &*client.context;
+    while_open(client, init_nodes(&client.context)).await
+}
+
+async fn init_nodes(context: &ClientContext) -> Result<(), AdminError> {
     ensure_answered(context, &inspect_started(context).await?)?;
     let answers = dry_run(context).await?;
     refuse_known(context, &answers, None)?;
@@ -103,7 +108,10 @@ pub async fn init_if_needed(quorum: &QuorumBuilder) -> Result<InitOutcome, Admin
 
 /// Makes a quorum like [`init_if_needed`].
 pub(super) async fn init_if_needed_with(client: &Client) -> Result<InitOutcome, AdminError> {
-    let context = &*client.context;
+    while_open(client, init_nodes_if_needed(&client.context)).await
+}
+
+async fn init_nodes_if_needed(context: &ClientContext) -> Result<InitOutcome, AdminError> {
     let ours = fingerprint_of(context);
     let inspected = inspect_started(context).await?;
     let answers = dry_run(context).await?;
@@ -165,6 +173,24 @@ pub async fn force_unlock(quorum: &Quorum, resource: impl AsRef<[u8]>) -> Result
 /// [`ConfigError`] if the settings are invalid.
 pub fn fingerprint(quorum: &QuorumBuilder) -> Result<String, ConfigError> {
     Ok(quorum.checked()?.parameters.fingerprint.as_str().to_owned())
+}
+
+/// Runs the work of a call with this client. If the client is closed before or during the work, or the process is a
+/// forked copy, the call returns an error at once.
+pub(super) async fn while_open<T>(
+    client: &Client,
+    work: impl Future<Output = Result<T, AdminError>> + Send,
+) -> Result<T, AdminError> {
+    let context = &*client.context;
+    let closed = || AdminError::Closed(context.closed_reason().unwrap_or(ClosedReason::Forked));
+    let working = async {
+        tokio::select! {
+            biased;
+            () = context.closed() => Err(closed()),
+            worked = work => worked,
+        }
+    };
+    context.unless_forked(working).await.unwrap_or_else(|Forked| Err(closed()))
 }
 
 /// Returns the operation by which nodes without metadata join the quorum after a quarantine.

@@ -11,6 +11,9 @@
 //! no quorum. A give-up opens nodes that are closed for good only after a quorum of the other old nodes is open, so
 //! that the round cannot succeed. A node executes each step atomically. Therefore a move and its give-up never both
 //! succeed, even if requests of the move are late.
+//!
+//! Only nodes with metadata of the old configuration are closed, and count as closed. An old node without metadata may
+//! be a server that never belonged to the quorum, if the list of old nodes is wrong.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -26,7 +29,7 @@ use crate::{
         QuorumBuilder,
         admin::{
             ask_all_nodes, dry_run, ensure_done, fingerprint_of, has_answered, init_operation,
-            inspect_started, is_done, register,
+            inspect_started, is_done, register, while_open,
         },
     },
     values::{Fingerprint, NodeReply, Refusal},
@@ -40,8 +43,9 @@ const MAX_ROUNDS: u32 = 3;
 /// more than the longer `max_ttl` of both configurations. During the pause, no client acquires a lock of the quorum.
 ///
 /// The call first inspects every node, and changes nothing unless the move can succeed. Every new node has to answer,
-/// and has to be new, or to belong to the old quorum or to this move. If both configurations have the same fingerprint
-/// and nodes, there is nothing to move, and the call only checks that every node belongs to the quorum.
+/// and has to be new, or to belong to the old quorum or to this move. The old nodes without metadata must be no quorum,
+/// because the list of old nodes may be wrong. If both configurations have the same fingerprint and nodes, there is
+/// nothing to move, and the call only checks that every node belongs to the quorum.
 ///
 /// # Errors
 ///
@@ -51,9 +55,13 @@ const MAX_ROUNDS: u32 = 3;
 ///   this case, give the new configuration a [`name`](QuorumBuilder::name) of its own.
 /// * [`AdminError::OtherQuorum`] if a new node belongs to another quorum or to another move, or if too many old nodes
 ///   do.
-/// * [`AdminError::Incomplete`] if a new node did not answer, or if the old nodes that did not answer could still be a
-///   quorum. Old nodes whose reply is `Done` are closed. If the call fails before the pause, the call opens the nodes
-///   again that it has closed. Repeat the call to continue the move, or [give it up](give_up_reconfigure).
+/// * [`AdminError::Incomplete`] if a new node did not answer, or if the old nodes that did not answer or have no
+///   metadata could still be a quorum. Old nodes whose reply is `Done` are closed. If the call fails before the pause,
+///   the call opens the nodes again that it has closed. Repeat the call to continue the move, or [give it
+///   up](give_up_reconfigure). After the end of a move, a repeated call succeeds only if enough old nodes still show
+///   that they are closed for good.
+/// * [`AdminError::Closed`] if the tokio runtime ends during the call. Closed nodes stay closed, as after a cancelled
+///   call.
 ///
 /// # Cancel safety
 ///
@@ -66,7 +74,7 @@ pub async fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(),
 
 /// Moves a quorum. `new_name` is the name in the new configuration.
 pub(super) async fn reconfigure_with(old: &Client, new: &Client, new_name: &str) -> Result<(), AdminError> {
-    Move::new(old, new).run(new_name).await
+    while_open(old, while_open(new, Move::new(old, new).run(new_name))).await
 }
 
 /// Gives up a move that was interrupted or failed: opens the nodes that the move has closed, for the old configuration.
@@ -76,12 +84,17 @@ pub(super) async fn reconfigure_with(old: &Client, new: &Client, new_name: &str)
 /// remaining old nodes are no quorum. Until then no client has a lease under the new configuration, and old leases stay
 /// valid under the old configuration. The new nodes need not answer.
 ///
+/// A client of the new configuration, or an `init`, may have made new nodes vote without the move. If a new node that
+/// answers belongs to the new configuration, and the nodes in this state and the silent nodes are a quorum, the call
+/// opens nothing.
+///
 /// # Errors
 ///
 /// * [`AdminError::TooLate`] if new nodes may vote under the new configuration. Continue the move instead, and then
 ///   move the quorum back by [`reconfigure`] with exchanged arguments.
-/// * [`AdminError::Incomplete`] if an old node did not answer, or belongs to another move. Old nodes whose reply is
-///   `Done` are open. Repeat the call, or give up the other move too.
+/// * [`AdminError::Incomplete`] if an old node did not answer, or belongs to another move, or if the old nodes without
+///   metadata are a quorum. Old nodes whose reply is `Done` are open. Repeat the call, or give up the other move too.
+/// * [`AdminError::Closed`] if the tokio runtime ends during the call. Opened nodes stay open.
 /// * [`AdminError::Config`] if the settings of either builder are invalid, or if both configurations are the same.
 ///
 /// # Cancel safety
@@ -94,7 +107,7 @@ pub async fn give_up_reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Re
 }
 
 pub(super) async fn give_up_with(old: &Client, new: &Client) -> Result<(), AdminError> {
-    Move::new(old, new).give_up().await
+    while_open(old, while_open(new, Move::new(old, new).give_up())).await
 }
 
 /// The move of a quorum from one configuration to another.
@@ -168,16 +181,19 @@ impl<'a> Move<'a> {
 
     /// Inspects every node, before any node is changed. Returns true if the move was completed before, and an error if
     /// the move cannot succeed.
+    ///
+    /// A move is complete only if a give-up can open no quorum of old nodes. New nodes may belong to the new
+    /// configuration without the move.
     async fn check_before_start(&self) -> Result<bool, AdminError> {
         let (old, new) = join(inspect_started(self.before), inspect_started(self.after)).await;
         let (old, new) = (old?, new?);
         self.check_new(&new)?;
         let is_moved = |answer: &Answer| matches!(self.stage(answer), Stage::Moved(_));
         let is_open = |answer: &Answer| self.stage(answer) == Stage::Open;
-        if new.iter().all(is_moved) && !old.iter().any(is_open) {
+        if new.iter().all(is_moved) && !old.iter().any(is_open) && self.is_closed_for_good(&old) {
             return Ok(true);
         }
-        self.check_old(&old, |stage| matches!(stage, Stage::Silent | Stage::Foreign(_)))?;
+        self.check_old(&old, |stage| matches!(stage, Stage::Silent | Stage::Empty | Stage::Foreign(_)))?;
         // A new node must also be able to join at the end. A node refuses a wrong clock, and a replica cannot join.
         let joining = dry_run(self.after).await?;
         let can_join =
@@ -190,27 +206,14 @@ impl<'a> Move<'a> {
     async fn close(&self, round: u32) -> Result<Vec<Option<Fingerprint>>, AdminError> {
         // Every request has a fingerprint of its own. Otherwise a late request could close a node that was open during
         // the wait, and the move would count this node as closed for the whole wait.
-        let closing = |request: u32| {
-            let name = format!("{}-{round}-{request}", self.before.lease_ids.client());
-            self.to.closed_by(&self.from, &name)
-        };
-        let close = |request| Reconfigure { from: self.from.clone(), to: closing(request) };
-        let mut old = ask_all_nodes(self.before, Operation::Reconfigure(close(0))).await;
-        let mut last_request = 0;
-        if old.iter().any(Answer::is_not_registered) {
-            // A node without metadata restarted empty, and no client has registered since. After a registration, the
-            // node has metadata and can be closed like the other nodes.
-            drop(ask_all_nodes(self.before, register(self.before)).await);
-            last_request = 1;
-            old = ask_all_nodes(self.before, Operation::Reconfigure(close(1))).await;
-        }
-        let mine = closing(last_request);
-        if let Err(error) = self.close_new_and_check(&old, &close(last_request)).await {
-            for request in 0..=last_request {
-                let open =
-                    Operation::Reconfigure(Reconfigure { from: closing(request), to: self.from.clone() });
-                join(ask_all_nodes(self.before, open.clone()), ask_all_nodes(self.after, open)).await;
-            }
+        let mine = self.to.closed_by(&self.from, &format!("{}-{round}", self.before.lease_ids.client()));
+        let close = Reconfigure { from: self.from.clone(), to: mine.clone() };
+        // A node without metadata is not registered: the node would then count as closed, although the node may not
+        // belong to the quorum.
+        let old = ask_all_nodes(self.before, Operation::Reconfigure(close.clone())).await;
+        if let Err(error) = self.close_new_and_check(&old, &close).await {
+            let open = Operation::Reconfigure(Reconfigure { from: mine, to: self.from.clone() });
+            join(ask_all_nodes(self.before, open.clone()), ask_all_nodes(self.after, open)).await;
             return Err(error);
         }
         let closed_by = |answer: &Answer| match self.stage(answer) {
@@ -241,11 +244,10 @@ impl<'a> Move<'a> {
         let (old, new) = (old?, new?);
         self.check_new(&new)?;
         let is_open = |answer: &Answer| self.stage(answer) == Stage::Open;
-        let is_empty = |answer: &Answer| self.stage(answer) == Stage::Empty;
-        if old.iter().any(|answer| is_open(answer) || is_empty(answer)) || new.iter().any(is_open) {
+        if old.iter().any(is_open) || new.iter().any(is_open) {
             return Ok(false);
         }
-        self.check_old(&old, |stage| matches!(stage, Stage::Silent | Stage::Foreign(_)))?;
+        self.check_old(&old, |stage| matches!(stage, Stage::Silent | Stage::Empty | Stage::Foreign(_)))?;
         let closed = self.closed_during_the_wait(closed, &old);
         let name = format!("{}-{round}", self.before.lease_ids.client());
         let for_good = self.to.closed_for_good_by(&self.from, &name);
@@ -321,6 +323,7 @@ impl<'a> Move<'a> {
         if self.are_final(&old) {
             self.refuse_too_late(&old)?;
         }
+        self.refuse_beside_new_quorum(&new)?;
         // A move of an earlier version opened new nodes without closing old nodes for good. If old nodes were closed by
         // an earlier version, the give-up opens them only if the answers of all new nodes show that no new node was
         // opened.
@@ -350,9 +353,13 @@ impl<'a> Move<'a> {
             now = now.into_iter().zip(opened).map(|(before, opened)| opened.unwrap_or(before)).collect();
         }
         self.refuse_too_late(&now)?;
-        // A node without metadata joins the old configuration when its next client registers.
-        let is_open =
-            |answer: &Answer| is_done(answer) || matches!(self.stage(answer), Stage::Open | Stage::Empty);
+        // A node without metadata joins the old configuration when its next client registers. If such nodes are a
+        // quorum, the list of old nodes may be wrong, and the closed nodes may be at other addresses.
+        let is_empty = |answer: &Answer| !is_done(answer) && self.stage(answer) == Stage::Empty;
+        let may_be_empty = is_minority(self.before, now.iter().filter(|answer| is_empty(answer)).count());
+        let is_open = |answer: &Answer| {
+            is_done(answer) || self.stage(answer) == Stage::Open || (may_be_empty && is_empty(answer))
+        };
         if now.iter().all(is_open) { Ok(()) } else { Err(self.incomplete(&now, is_open)) }
     }
 
@@ -364,13 +371,33 @@ impl<'a> Move<'a> {
         mutation::altered(Mutation::OpenClosedForGood, is_minority(self.before, open), |_| false)
     }
 
-    /// Returns an error if new nodes may vote under the new configuration.
+    /// Returns an error if the move may have opened new nodes.
     fn refuse_too_late(&self, old: &[Answer]) -> Result<(), AdminError> {
-        let may_open = old.iter().filter(|answer| !self.is_final(answer)).count();
-        if !is_minority(self.before, may_open) {
-            return Ok(());
+        if self.is_closed_for_good(old) { Err(self.too_late(self.before, old)) } else { Ok(()) }
+    }
+
+    /// Whether so many old nodes are closed for good that the other old nodes are no quorum.
+    fn is_closed_for_good(&self, old: &[Answer]) -> bool {
+        is_minority(self.before, old.iter().filter(|answer| !self.is_final(answer)).count())
+    }
+
+    /// Returns an error if a quorum of new nodes may vote under the new configuration, although the move has not opened
+    /// them: after an `init`, or after the registration of a client. Silent nodes count only if another node belongs to
+    /// the new configuration. Otherwise a move could not be given up after the loss of new nodes.
+    fn refuse_beside_new_quorum(&self, new: &[Answer]) -> Result<(), AdminError> {
+        let is_moved = |answer: &&Answer| matches!(self.stage(answer), Stage::Moved(_));
+        let may_vote = |answer: &&Answer| is_moved(answer) || self.stage(answer) == Stage::Silent;
+        let is_refused = new.iter().any(|answer| is_moved(&answer))
+            && !is_minority(self.after, new.iter().filter(may_vote).count());
+        if mutation::altered(Mutation::GiveUpBesideNewQuorum, is_refused, |_| false) {
+            return Err(self.too_late(self.after, new));
         }
-        let mut nodes = self.before.nodes.iter().zip(old);
+        Ok(())
+    }
+
+    /// Returns the error of a give-up that is too late. The error names the first node that shows this.
+    fn too_late(&self, context: &ClientContext, answers: &[Answer]) -> AdminError {
+        let mut nodes = context.nodes.iter().zip(answers);
         let (node, metadata) = nodes
             .find_map(|(node, answer)| match self.stage(answer) {
                 Stage::ClosedForGood(by) | Stage::Moved(by) => {
@@ -379,7 +406,7 @@ impl<'a> Move<'a> {
                 _ => None,
             })
             .unwrap_or_default();
-        Err(AdminError::TooLate { node, metadata })
+        AdminError::TooLate { node, metadata }
     }
 
     fn stage<'n>(&self, answer: &'n Answer) -> Stage<'n> {

@@ -77,6 +77,13 @@ impl Fingerprint {
         self.0.text.starts_with(&to.closed_for_good_prefix(from))
     }
 
+    /// Whether this is the fingerprint of a node that is closed, for good or not, for a move from `from` to any
+    /// configuration.
+    pub(crate) fn is_closed_from(&self, from: &Self) -> bool {
+        let is_from = |by: &str| self.0.text.contains(&format!(" from {}{by}", from.0.text));
+        self.is_closed() && (is_from(" by ") || is_from(" for good by "))
+    }
+
     /// Whether this is the fingerprint of a closed node, for good or not, of any move.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.text.starts_with("closed for ")

@@ -103,9 +103,11 @@ impl MemoryServer {
         for operation in operations {
             let listeners = |topic: &Resource| Some(self.listeners.count_of(topic));
             let outcome = memory.state.apply_with_listeners(&listeners, parameters, operation, now);
-            if outcome.answer.is_not_registered() {
+            let is_of_administrator = matches!(operation, Operation::Reconfigure(_));
+            if outcome.answer.is_not_registered() && !is_of_administrator {
                 // A client registers on each connection to a remote node. An in-memory node has no connections, so the
-                // server registers here. The node votes again after its quarantine.
+                // server registers here. The node votes again after its quarantine. The client of an administrator does
+                // not register.
                 let register = Register { new_nodes: NewNodes::Quarantine, time: now.since_epoch() };
                 memory.state.apply(parameters, &Operation::Register(register), now);
             }

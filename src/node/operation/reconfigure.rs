@@ -15,6 +15,14 @@ pub(crate) struct Reconfigure {
     pub(crate) to: Fingerprint,
 }
 
+impl Reconfigure {
+    /// Whether a new node stays new: the step closes the node, or returns a closed node to the configuration that the
+    /// node comes from. Then the node has voted for no configuration in between.
+    pub(crate) fn keeps_new(&self) -> bool {
+        self.to.is_closed() || self.from.is_closed_from(&self.to)
+    }
+}
+
 impl Operate for Reconfigure {
     fn resources(&self) -> &[Resource] {
         &[]
@@ -23,7 +31,7 @@ impl Operate for Reconfigure {
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
         let Self { from, to } = self;
         arguments.name("reconfigure", 0).bytes(from.as_str().as_bytes()).bytes(to.as_str().as_bytes());
-        arguments.joined(format_args!("{}", to.digest()));
+        arguments.joined(format_args!("{}", to.digest())).number(u8::from(self.keeps_new()));
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {

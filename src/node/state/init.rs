@@ -12,7 +12,7 @@ impl NodeState {
     /// The node is new if both conditions hold:
     ///
     /// * The node has no metadata, or is in the quarantine that began with its first metadata. The metadata may be of
-    ///   another configuration.
+    ///   another configuration, but no closed fingerprint.
     /// * No renewal has shown that a quorum existed before.
     pub(super) fn init(
         &mut self,
@@ -20,7 +20,9 @@ impl NodeState {
         init: &Init,
         now: NodeTime,
     ) -> Result<Answer, Answer> {
+        let is_closed = self.metadata.as_ref().is_some_and(|metadata| metadata.fingerprint.is_closed());
         let is_in_first_quarantine = self.is_new == Some(true)
+            && !is_closed
             && self.has_metadata_of(&self.incarnation)
             && self.quarantine(now).is_some();
         if self.is_new == Some(false) || (self.metadata.is_some() && !is_in_first_quarantine) {

@@ -7,12 +7,16 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use tokio::{runtime::Handle, sync::Notify, time::timeout};
+use tokio::{
+    runtime::Handle,
+    sync::Notify,
+    time::{Instant, timeout},
+};
 
 use crate::{
     LockOptions, MemoryCluster, Quorum, QuorumBuilder,
     client::dependencies::ClientDependencies,
-    error::{AdminError, ConfigError, NodeError, NodeReply},
+    error::{AdminError, ClosedReason, ConfigError, NodeError, NodeReply},
     lock::client::Client,
     mutation::{Mutation, break_rule},
     mutex,
@@ -22,7 +26,7 @@ use crate::{
     },
     observer::NoObserver,
     quorum::{
-        admin::{fingerprint_of, init_with, inspect_started},
+        admin::{ask_all_nodes, fingerprint_of, init_if_needed_with, init_with, inspect_started, register},
         moving::{give_up_with, reconfigure_with},
     },
     values::{Fingerprint, Resource},
@@ -94,6 +98,14 @@ impl Configuration {
         let ours = Some(self.fingerprint().to_string());
         let nodes = self.fingerprints().await;
         nodes.iter().filter(|node| **node == ours).count() > nodes.len() / 2
+    }
+
+    /// Registers the nodes, as the first client of new servers does. The nodes begin a quarantine.
+    async fn register_new_nodes(&self) {
+        let context = &self.administrator().context;
+        let answers = ask_all_nodes(context, register(context)).await;
+        let is_quarantined = |answer: &Answer| matches!(answer, Answer::Registered(registration) if registration.quarantine.is_some());
+        assert!(answers.iter().all(is_quarantined), "{answers:?}");
     }
 
     /// Asserts that a client of this configuration can lock, after the end of quarantines.
@@ -484,4 +496,226 @@ async fn a_move_includes_a_node_of_the_old_configuration_outside_of_the_old_list
     alone.set_fingerprint(0, &old.fingerprint()).await;
     old.move_to(&new).await.unwrap();
     assert!(new.fingerprints().await.iter().all(|node| *node == Some(new.fingerprint().to_string())));
+}
+
+/// The way in which fresh nodes join the new configuration before the end of the move.
+#[derive(Clone, Copy, Debug)]
+enum EarlyStart {
+    Init,
+    Client,
+}
+
+/// Interrupts a move to other nodes in its pause, and lets the new nodes join the new configuration without the move.
+async fn interrupted_beside_new_nodes(early_start: EarlyStart) -> [Configuration; 2] {
+    let [old, new] = old_and_new(&MOVES[0]).await;
+    drop(timeout(BEFORE_THE_PAUSE, old.move_to(&new)).await);
+    match early_start {
+        EarlyStart::Init => new.init().await,
+        EarlyStart::Client => new.register_new_nodes().await,
+    }
+    new.assert_locks().await;
+    [old, new]
+}
+
+/// Gives a move up although new nodes vote. Returns a text if both quorums vote.
+async fn give_up_beside_new_nodes(early_start: EarlyStart, silent: Range<usize>) -> Option<String> {
+    let [old, new] = interrupted_beside_new_nodes(early_start).await;
+    for server in &new.cluster.servers()[silent] {
+        server.behave(Behaviour::Hanging);
+    }
+    let given_up = old.give_up_move_to(&new).await;
+    for server in new.cluster.servers() {
+        server.thaw();
+    }
+    if old.is_open().await && new.is_open().await {
+        return Some(format!("both quorums vote: {early_start:?}: {given_up:?}"));
+    }
+    let Err(AdminError::TooLate { metadata, .. }) = &given_up else { panic!("{given_up:?}") };
+    assert_eq!(**metadata, *new.fingerprint().to_string());
+    None
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_give_up_opens_no_node_beside_a_quorum_of_new_nodes() {
+    for early_start in [EarlyStart::Init, EarlyStart::Client] {
+        for silent in [0..0, 0..1, 1..3] {
+            assert_eq!(give_up_beside_new_nodes(early_start, silent).await, None);
+        }
+        let _broken = break_rule(Some(Mutation::GiveUpBesideNewQuorum));
+        assert!(give_up_beside_new_nodes(early_start, 0..0).await.is_some());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_give_up_succeeds_beside_a_minority_of_new_nodes() {
+    let [old, new] = old_and_new(&MOVES[0]).await;
+    drop(timeout(BEFORE_THE_PAUSE, old.move_to(&new)).await);
+    let alone = Configuration::new("alone", &new.cluster, 0..1);
+    alone.init().await;
+    alone.set_fingerprint(0, &new.fingerprint()).await;
+    old.give_up_move_to(&new).await.unwrap();
+    old.assert_locks().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_is_complete_only_if_old_nodes_are_closed_for_good() {
+    let [old, new] = interrupted_beside_new_nodes(EarlyStart::Init).await;
+    assert_eq!(old.move_to(&new).await, Ok(()));
+    for server in new.cluster.servers() {
+        server.behave(Behaviour::Hanging);
+    }
+    let given_up = old.give_up_move_to(&new).await;
+    assert!(matches!(given_up, Err(AdminError::TooLate { .. })), "{given_up:?}");
+    assert!(!old.is_open().await);
+    for server in new.cluster.servers() {
+        server.thaw();
+    }
+    let again = timeout(BEFORE_THE_PAUSE, old.move_to(&new)).await.expect("nothing is left to do");
+    assert_eq!(again, Ok(()));
+    // If the old nodes do not answer, the call cannot show that they are closed for good.
+    for server in old.cluster.servers() {
+        server.behave(Behaviour::Hanging);
+    }
+    let again = old.move_to(&new).await;
+    assert!(matches!(again, Err(AdminError::Incomplete(_))), "{again:?}");
+}
+
+/// Moves a quorum of the nodes 0 to 2 with a wrong list of old nodes. Returns a text if both quorums vote.
+async fn move_from_wrong_nodes(listed: Range<usize>, failing: Range<usize>) -> Option<String> {
+    let cluster = MemoryCluster::new(9);
+    let [old, wrong] = [0..3, listed].map(|nodes| Configuration::new("old", &cluster, nodes));
+    let new = Configuration::new("new", &cluster, 6..9);
+    old.init().await;
+    for server in &cluster.servers()[failing] {
+        server.behave(Behaviour::Failing(NodeError::ReadOnly));
+    }
+    let moved = wrong.move_to(&new).await;
+    for server in cluster.servers() {
+        server.thaw();
+    }
+    if old.is_open().await && new.is_open().await {
+        return Some(format!("both quorums vote: {moved:?}"));
+    }
+    let Err(AdminError::Incomplete(replies)) = &moved else { panic!("{moved:?}") };
+    assert_eq!(replies.done(), 0, "{replies}");
+    for fresh in [Configuration::new("fresh", &cluster, 3..6), new] {
+        assert!(fresh.fingerprints().await.iter().all(Option::is_none), "a fresh node has metadata");
+    }
+    old.assert_locks().await;
+    None
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_needs_enough_nodes_with_the_metadata_of_the_old_configuration() {
+    // Two or all nodes of the list are fresh; or only one node is fresh, and a node of the quorum fails.
+    for (listed, failing) in [(2..5, 0..0), (3..6, 0..0), (1..4, 1..2)] {
+        assert_eq!(move_from_wrong_nodes(listed, failing).await, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_give_up_with_a_list_of_fresh_old_nodes_is_incomplete() {
+    let cluster = MemoryCluster::new(9);
+    let [old, wrong] = [0..3, 6..9].map(|nodes| Configuration::new("old", &cluster, nodes));
+    let new = Configuration::new("new", &cluster, 3..6);
+    old.init().await;
+    drop(timeout(BEFORE_THE_PAUSE, old.move_to(&new)).await);
+    let given_up = wrong.give_up_move_to(&new).await;
+    assert!(matches!(given_up, Err(AdminError::Incomplete(_))), "{given_up:?}");
+    assert!(!old.is_open().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_succeeds_beside_an_old_node_that_restarted_empty() {
+    for nodes in &MOVES {
+        for emptied_in_the_pause in [false, true] {
+            let [old, new] = old_and_new(nodes).await;
+            let forget = async {
+                if emptied_in_the_pause {
+                    tokio::time::sleep(BEFORE_THE_PAUSE).await;
+                }
+                old.cluster.servers()[1].forget();
+            };
+            let (moved, ()) = tokio::join!(
+                async {
+                    tokio::task::yield_now().await;
+                    old.move_to(&new).await
+                },
+                forget
+            );
+            assert_eq!(moved, Ok(()), "{nodes:?}");
+            new.assert_locks().await;
+            assert!(!old.is_open().await, "{nodes:?}");
+        }
+    }
+}
+
+/// The first client of the nodes had a wrong configuration. The nodes have given no vote, so `init` takes them over.
+#[tokio::test(start_paused = true)]
+async fn nodes_in_their_first_quarantine_stay_new_after_a_move_that_failed_or_was_given_up() {
+    for is_given_up in [false, true] {
+        let cluster = MemoryCluster::new(6);
+        let [wrong, right] = ["wrong", "right"].map(|name| Configuration::new(name, &cluster, 0..3));
+        let new = Configuration::new("new", &cluster, 3..6);
+        wrong.register_new_nodes().await;
+        if is_given_up {
+            drop(timeout(Duration::from_secs(1), wrong.move_to(&new)).await);
+            let refused = init_with(&right.administrator()).await;
+            assert!(matches!(refused, Err(AdminError::NotNew { .. })), "{refused:?}");
+            wrong.give_up_move_to(&new).await.unwrap();
+        } else {
+            // The new nodes answer the inspection and the dry run, and no later request.
+            let gate = Gate::new(6);
+            let (before, after) = (wrong.administrator(), new.administrator_behind(Some(&gate)));
+            let moved = reconfigure_with(&before, &after, new.name).await;
+            assert!(matches!(moved, Err(AdminError::Incomplete(_))), "{moved:?}");
+        }
+        right.init().await;
+        right.assert_locks().await;
+    }
+}
+
+/// A call of an administrator.
+#[derive(Clone, Copy, Debug)]
+enum AdminCall {
+    Init,
+    InitIfNeeded,
+    Move,
+    GiveUp,
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_admin_call_ends_when_a_client_of_the_call_is_closed() {
+    let calls = [AdminCall::Init, AdminCall::InitIfNeeded, AdminCall::Move, AdminCall::GiveUp];
+    for (call, closed) in calls.into_iter().flat_map(|call| [(call, 0), (call, 1)]) {
+        let [old, new] = old_and_new(&MOVES[0]).await;
+        // A move waits in its pause, and the other calls wait for a silent node.
+        if !matches!(call, AdminCall::Move) {
+            old.cluster.servers()[0].behave(Behaviour::Hanging);
+        }
+        let clients = [old.administrator(), new.administrator()];
+        let [before, after] = &clients;
+        let calling = async {
+            match call {
+                AdminCall::Init => init_with(before).await,
+                AdminCall::InitIfNeeded => init_if_needed_with(before).await.map(drop),
+                AdminCall::Move => reconfigure_with(before, after, new.name).await,
+                AdminCall::GiveUp => give_up_with(before, after).await,
+            }
+        };
+        let is_of_one_client = matches!(call, AdminCall::Init | AdminCall::InitIfNeeded);
+        let close = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            clients[if is_of_one_client { 0 } else { closed }].context.close(ClosedReason::RuntimeEnded);
+            Instant::now()
+        };
+        let (ended, closed_at) = tokio::join!(calling, close);
+        assert_eq!(ended, Err(AdminError::Closed(ClosedReason::RuntimeEnded)), "{call:?}");
+        assert_eq!(Instant::now(), closed_at, "{call:?}");
+        // A later call ends at once, too.
+        let again = timeout(Duration::ZERO, init_with(&clients[closed])).await;
+        if !is_of_one_client || closed == 0 {
+            assert_eq!(again, Ok(Err(AdminError::Closed(ClosedReason::RuntimeEnded))));
+        }
+    }
 }

@@ -226,6 +226,40 @@ fn init_takes_over_no_node_that_was_in_a_quorum() {
 }
 
 #[test]
+fn a_new_node_stays_new_if_it_is_closed_and_returns_to_its_configuration() {
+    let (first, other) = (configuration(false), configuration(true));
+    let step = |from: &Fingerprint, to: &Fingerprint| {
+        Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone() })
+    };
+    let (closed, for_good) = (other.closed_by(&first, "1"), other.closed_for_good_by(&first, "1"));
+    for fingerprints in [&[&closed][..], &[&closed, &for_good]] {
+        let mut node = Node::in_first_quarantine();
+        let mut present = &first;
+        for next in fingerprints {
+            node.ask(&step(present, next));
+            present = next;
+        }
+        for is_other in [false, true] {
+            node.is_other = is_other;
+            let refused = Answer::AlreadyRegistered { fingerprint: present.clone() };
+            assert_eq!(node.init(), refused, "a closed node belongs to its move");
+        }
+        let mut opened = node.clone();
+        opened.ask(&step(present, &other));
+        opened.is_other = false;
+        assert_eq!(opened.init(), Answer::AlreadyRegistered { fingerprint: other.clone() });
+        let mut renewed = node.clone();
+        renewed.is_other = false;
+        renewed.ask(&renew("a", "me", 1, 5000, START));
+        for (mut node, is_new) in [(node, true), (renewed, false)] {
+            node.ask(&step(present, &first));
+            node.is_other = true;
+            assert_eq!(is_admitted(&node.init()), is_new, "{present}");
+        }
+    }
+}
+
+#[test]
 fn a_read_only_client_registers_only_nodes_with_metadata() {
     let mut node = Node::new();
     let before = node.fixture.state.clone();

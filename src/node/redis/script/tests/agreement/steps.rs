@@ -297,7 +297,7 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
 
 /// Returns a strategy for operations that change the node metadata.
 fn administration() -> impl Strategy<Value = Draft> {
-    let fingerprint = || sample::select(vec!["test", "other", "closed"]);
+    let fingerprint = || sample::select(vec!["test", "other", "closed for other from test by 1"]);
     let new_nodes = sample::select(vec![NewNodes::Admit, NewNodes::Quarantine, NewNodes::Ignore]);
     let kind = prop_oneof![
         4 => (new_nodes, prop::bool::weighted(0.2))
