@@ -47,6 +47,19 @@ pub fn parse_node_urls(text: &str) -> Vec<String> {
     crate::node::redis::node_urls(text)
 }
 
+/// Returns a refused value, key or argument if the text has the form of a setting, and stars otherwise. A text in the
+/// wrong place may be a url with a password.
+#[must_use]
+pub fn shown_value(text: &str) -> &str {
+    crate::values::shown_value(text)
+}
+
+/// Returns a refused name or path, or stars if the text may be a url with a password.
+#[must_use]
+pub fn shown_name(text: &str) -> &str {
+    crate::values::shown_name(text)
+}
+
 /// Parses a duration such as `30s`, `500ms` or `1m 30s`: whole numbers, each with its unit (`ns`, `us`, `ms`,
 /// `s`, `m`, `h` or `d`). Only `0` needs no unit.
 ///

@@ -9,7 +9,7 @@ use redquorum::{
 };
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::{arguments::General, exit::Exit, failure::Failure};
+use crate::{arguments::General, exit::Exit, failure::Failure, name};
 
 /// The smallest connect timeout of a command. A shorter quorum timeout or wait, such as 0, would leave no time to
 /// connect.
@@ -68,7 +68,7 @@ impl Settings {
         let builder = load_from(&arguments, |_| None).map_err(|error| match error {
             ConfigError::NoNodes => Failure::new(
                 Exit::Config,
-                format!("{}: no nodes: list their URLs as `nodes`", path.display()),
+                format!("{}: no nodes: list their URLs as `nodes`", name::shown_path(path)),
             ),
             error => error.into(),
         })?;

@@ -15,16 +15,16 @@ use serde::{
 
 use super::{
     duration::{DurationText, parse_duration},
-    files::{Files, file_error},
-    shown_value::{may_be_shown, shown},
+    files::Files,
 };
 use crate::{
-    error::ConfigError,
+    error::{ConfigError, file_error},
     node::{
         RestartGuard,
         redis::{NODES_VARIABLE, UrlSource, node_urls, node_urls_of_variable},
     },
     quorum::QuorumBuilder,
+    values::shown_value,
 };
 
 /// Declares [`RawSettings`]. Each line has the key of a setting in a file, its type, variable and setter.
@@ -113,11 +113,10 @@ impl RawSettings {
     ///
     /// If the file cannot be read or parsed.
     pub(super) fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| file_error(path, &error))?;
-        let mut settings = Self::parse(&text).map_err(|(line, reason)| {
-            let path = path.to_owned();
-            ConfigError::File { path, line: Some(line), reason }
-        })?;
+        let text =
+            std::fs::read_to_string(path).map_err(|error| file_error(path, None, error.to_string()))?;
+        let mut settings =
+            Self::parse(&text).map_err(|(line, reason)| file_error(path, Some(line), reason))?;
         settings.files = settings.files.resolved_in(path.parent().unwrap_or_else(|| Path::new("")));
         Ok(settings)
     }
@@ -140,10 +139,10 @@ fn without_values(message: &str) -> String {
         return format!("a value of a wrong kind, expected {}", expected());
     }
     let key = message.split('`').nth(1).unwrap_or_default();
-    if message.starts_with("unknown field `") && !may_be_shown(key) {
+    if message.starts_with("unknown field `") && shown_value(key) != key {
         return format!("unknown field, expected {}", expected());
     }
-    if message.starts_with("duplicate ") && !may_be_shown(key) {
+    if message.starts_with("duplicate ") && shown_value(key) != key {
         return "a key is given twice".to_owned();
     }
     message.to_owned()
@@ -170,7 +169,7 @@ impl Environment<'_> {
         let read = value.to_str().ok_or_else(|| "expected UTF-8".to_owned()).and_then(T::from_variable);
         read.map(Some).map_err(|reason| ConfigError::Variable {
             name,
-            given: shown(&value.to_string_lossy()).into(),
+            given: shown_value(&value.to_string_lossy()).into(),
             reason: reason.into(),
         })
     }
@@ -247,7 +246,7 @@ impl Setting for RestartGuard {
             "off" => Ok(Self::Off),
             _ => Err(format!(
                 "unknown restart guard {:?}, expected per-connection, per-vote or off",
-                shown(text)
+                shown_value(text)
             )),
         }
     }
