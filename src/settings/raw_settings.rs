@@ -70,6 +70,16 @@ macro_rules! raw_settings {
                 nodes.into_iter().chain(others.into_iter().flatten()).chain(files).collect()
             }
 
+            /// Returns the variables of [`SHARED`] that apply because neither `file` nor `arguments` have their settings.
+            #[cfg(feature = "__command")]
+            pub(super) fn shared_beside(&self, file: &Self, arguments: &Self) -> Vec<&'static str> {
+                let nodes = (!self.nodes.is_empty() && file.nodes.is_empty() && arguments.nodes.is_empty())
+                    .then_some(NODES_VARIABLE);
+                let others = [$((self.$key.is_some() && file.$key.is_none() && arguments.$key.is_none()).then_some($variable)),*];
+                let applied = nodes.into_iter().chain(others.into_iter().flatten());
+                applied.filter(|variable| SHARED.contains(variable)).collect()
+            }
+
             /// Returns the builder of a quorum with these settings. `file` is the source that reads the urls again, if
             /// the urls are from a file.
             ///
@@ -105,6 +115,17 @@ raw_settings! {
     drift: f64, "REDQUORUM_DRIFT", QuorumBuilder::drift;
     restart_guard: RestartGuard, "REDQUORUM_RESTART_GUARD", QuorumBuilder::restart_guard;
 }
+
+/// The variables of the settings that all clients of a quorum share.
+#[cfg(feature = "__command")]
+const SHARED: [&str; 6] = [
+    NODES_VARIABLE,
+    "REDQUORUM_NAME",
+    "REDQUORUM_VOTES_NEEDED",
+    "REDQUORUM_MAX_TTL",
+    "REDQUORUM_ATTEMPT_TIMEOUT",
+    "REDQUORUM_DRIFT",
+];
 
 impl RawSettings {
     /// Returns the settings of a file.
