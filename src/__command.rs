@@ -12,7 +12,7 @@ use crate::{
 pub use crate::{
     node::redis::NodeConnector,
     quorum::{EffectiveSettings, connectors, effective, list_answering},
-    settings::arguments::{Arguments, load_from, overridden_variables},
+    settings::arguments::{Arguments, load_from, overridden_variables, shared_variables_beside_file},
 };
 
 /// Returns the commands that the script of a node calls, in lower case and in order.
@@ -45,6 +45,19 @@ pub fn unpublished_notices(quorum: &Quorum) -> BTreeMap<String, NodeError> {
 #[must_use]
 pub fn parse_node_urls(text: &str) -> Vec<String> {
     crate::node::redis::node_urls(text)
+}
+
+/// Returns a refused value, key or argument if the text has the form of a setting, and stars otherwise. A text in the
+/// wrong place may be a url with a password.
+#[must_use]
+pub fn shown_value(text: &str) -> &str {
+    crate::values::shown_value(text)
+}
+
+/// Returns a refused name or path, or stars if the text may be a url with a password.
+#[must_use]
+pub fn shown_name(text: &str) -> &str {
+    crate::values::shown_name(text)
 }
 
 /// Parses a duration such as `30s`, `500ms` or `1m 30s`: whole numbers, each with its unit (`ns`, `us`, `ms`,

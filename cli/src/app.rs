@@ -101,7 +101,7 @@ impl App {
         let needed = settings.effective.votes_needed;
         let quorum = tokio::select! {
             biased;
-            quorum = builder.connect() => quorum?,
+            quorum = builder.connect() => quorum.map_err(|error| settings.connect_failure(error))?,
             never = report_connecting(&nodes, needed, &mut reporter, &self.messages) => match never {},
         };
         if let Some(message) = reporter.report(None) {

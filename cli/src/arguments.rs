@@ -6,7 +6,11 @@ use clap::{
     Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, parser::ValueSource,
 };
 
-use crate::{commands, environment::read_environment, exit};
+use crate::{
+    commands,
+    environment::{is_from, read_environment},
+    exit,
+};
 
 /// The end of the help of one command.
 const SHARED_OPTIONS: &str =
@@ -31,7 +35,7 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Returns clap's description of all commands and options, for manual pages and completions.
     pub(crate) fn described() -> clap::Command {
-        read_environment(Self::command(), &|_| None)
+        read_environment(Self::command(), None, &|_| None)
     }
 
     /// Reads the command line of this process, and the environment for options that the command line
@@ -41,7 +45,10 @@ impl Arguments {
     ///
     /// The first invalid argument, or the requested help.
     pub(crate) fn of_this_process() -> Result<Self, clap::Error> {
-        let command = read_environment(Self::command(), &|name| std::env::var_os(name));
+        let command = Self::command();
+        // Errors of this parse are reported by the parse below, which also has the variables.
+        let typed = command.clone().ignore_errors(true).try_get_matches_from(std::env::args_os()).ok();
+        let command = read_environment(command, typed.as_ref(), &|name| std::env::var_os(name));
         let mut command = hide_shared_options(command);
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
         let mut arguments = Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
@@ -50,12 +57,11 @@ impl Arguments {
     }
 
     /// Removes the values of settings that come from an environment variable. [`Settings`](crate::settings::Settings)
-    /// reads these variables itself, because a file that the command line names overrides them.
+    /// reads these variables itself, because a file that the command line names overrides them. Also removes the values
+    /// of variables that cannot be used with the command or options on the command line.
     fn leave_variables_to_settings(&mut self, matches: &ArgMatches) {
-        let is_of_variable = |matches: &ArgMatches, id: &str| {
-            matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::EnvVariable)
-        };
-        let General { label, ca, cert, key, config, .. } = &mut self.general;
+        let is_of_variable = |matches: &ArgMatches, id: &str| is_from(matches, id, ValueSource::EnvVariable);
+        let General { label, ca, cert, key, config, json, .. } = &mut self.general;
         let is_file_named = config.is_some();
         if is_of_variable(matches, "label") {
             *label = None;
@@ -69,11 +75,14 @@ impl Arguments {
                 }
             }
         }
-        if let Some((_, of_command)) = matches.subcommand()
-            && is_file_named
-            && is_of_variable(of_command, "ttl")
-        {
-            self.command.forget_ttl();
+        if matches!(self.command, Command::Top(_)) && is_of_variable(matches, "json") {
+            *json = false;
+        }
+        if let Some((_, of_command)) = matches.subcommand() {
+            if is_file_named && is_of_variable(of_command, "ttl") {
+                self.command.forget_ttl();
+            }
+            self.command.leave_out_variables(|id| is_of_variable(of_command, id));
         }
     }
 }
@@ -94,6 +103,16 @@ impl Command {
         match self {
             Self::Run(run) => run.ttl = None,
             Self::Elect(elect) => elect.ttl = None,
+            _ => {}
+        }
+    }
+
+    /// Removes the values of variables that cannot be used with options on the command line, except the conflicts that
+    /// are declared to clap.
+    fn leave_out_variables(&mut self, is_of_variable: impl Fn(&str) -> bool) {
+        match self {
+            Self::Run(run) => run.leave_out_variables(is_of_variable),
+            Self::Elect(elect) => elect.leave_out_variables(is_of_variable),
             _ => {}
         }
     }

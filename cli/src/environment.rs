@@ -5,7 +5,9 @@
 
 use std::ffi::{OsStr, OsString};
 
-use clap::{Arg, ArgAction, Command, CommandFactory, builder::BoolishValueParser};
+use clap::{
+    Arg, ArgAction, ArgMatches, Command, CommandFactory, Id, builder::BoolishValueParser, parser::ValueSource,
+};
 
 use crate::arguments::Arguments;
 
@@ -63,20 +65,47 @@ fn variable(long: &str) -> String {
     format!("REDQUORUM_{}", long.to_uppercase().replace('-', "_"))
 }
 
-/// Adds the environment variables to the options of a command. Options on the command line override the variables. An
-/// empty variable counts as unset. The variable of a flag also counts as unset if its value is `no`, `false`, `0` or
-/// the like.
-pub(crate) fn read_environment(command: Command, environment: &impl Fn(&str) -> Option<OsString>) -> Command {
+/// Adds the environment variables to the options of a command. Options on the command line override their own variables
+/// and the variables of options that conflict with them. `typed` has the options of the command line. An empty variable
+/// counts as unset. The variable of a flag also counts as unset if its value is `no`, `false`, `0` or the like.
+pub(crate) fn read_environment(
+    command: Command,
+    typed: Option<&ArgMatches>,
+    environment: &impl Fn(&str) -> Option<OsString>,
+) -> Command {
+    let overridden = typed.map(|typed| conflicting(&command, typed)).unwrap_or_default();
     let command = command.mut_args(|option| {
         let is_flag = matches!(option.get_action(), ArgAction::SetTrue);
-        let Some(variable) = variable_of(&option) else { return option };
+        let Some(variable) = variable_of(&option).filter(|_| !overridden.contains(option.get_id())) else {
+            return option;
+        };
         if environment(&variable).is_some_and(|value| is_unset(&value, is_flag)) {
             return option;
         }
         let option = option.env(variable).hide_env_values(true);
         if is_flag { option.value_parser(BoolishValueParser::new()) } else { option }
     });
-    command.mut_subcommands(|command| read_environment(command, environment))
+    command.mut_subcommands(|command| {
+        let typed = typed.and_then(|typed| typed.subcommand_matches(command.get_name()));
+        read_environment(command, typed, environment)
+    })
+}
+
+/// Returns the options of a command that conflict with an option of the command line.
+fn conflicting(command: &Command, typed: &ArgMatches) -> Vec<Id> {
+    let is_typed = |option: &&Arg| is_from(typed, option.get_id().as_str(), ValueSource::CommandLine);
+    let conflicts = |of: &Arg, with: &Arg| {
+        command.get_arg_conflicts_with(of).iter().any(|other| other.get_id() == with.get_id())
+    };
+    let typed: Vec<&Arg> = command.get_arguments().filter(is_typed).collect();
+    let is_overridden =
+        |option: &&Arg| typed.iter().any(|typed| conflicts(option, typed) || conflicts(typed, option));
+    command.get_arguments().filter(is_overridden).map(|option| option.get_id().clone()).collect()
+}
+
+/// Whether the value of an option comes from this source. Returns false for an option of another command.
+pub(crate) fn is_from(matches: &ArgMatches, id: &str, source: ValueSource) -> bool {
+    matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(source)
 }
 
 /// Whether a variable with this value counts as unset.
@@ -111,7 +140,7 @@ mod tests {
 
     #[test]
     fn each_option_has_a_variable_except_for_the_listed_options() {
-        let command = read_environment(Arguments::command(), &|_| None);
+        let command = read_environment(Arguments::command(), None, &|_| None);
         let without: Vec<String> = options(&command)
             .iter()
             .filter(|(_, option)| option.get_env().is_none())
@@ -139,7 +168,7 @@ mod tests {
 
     #[test]
     fn options_do_not_read_the_variables_that_are_set_for_commands() {
-        for (command, option) in options(&read_environment(Arguments::command(), &|_| None)) {
+        for (command, option) in options(&read_environment(Arguments::command(), None, &|_| None)) {
             let variable = option.get_env().and_then(OsStr::to_str).unwrap_or_default();
             assert!(!SET_FOR_COMMANDS.contains(&variable), "{command} {}", option.get_id());
         }

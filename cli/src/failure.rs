@@ -9,7 +9,7 @@ use std::{
 
 use redquorum::error::{AdminError, ConfigError, Error, LeaseLost, NoQuorum, NodeReplies, NodeReply};
 
-use crate::exit::Exit;
+use crate::{exit::Exit, name};
 
 /// The evidence about a node that answered. `partial_view` replaces this text by the holder on the node.
 pub(crate) const ANSWERS: &str = "answers";
@@ -62,7 +62,7 @@ impl Failure {
 
     /// Returns a failure for a file that cannot be read or written.
     pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
-        Self::new(Exit::Io, format!("{}: {error}", path.display()))
+        Self::new(Exit::Io, format!("{}: {error}", name::shown_path(path)))
     }
 
     /// Returns a failure for output that cannot be written. If the reader closed the pipe, the exit

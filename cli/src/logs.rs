@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use redquorum::__command::shown_name;
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
 
 use crate::messages::Messages;
@@ -26,7 +27,8 @@ fn filter(verbose: u8, variable: Option<String>, messages: &Messages) -> Option<
             return match EnvFilter::try_new(&variable) {
                 Ok(filter) => Some(filter),
                 Err(error) => {
-                    messages.notice(&format!("{}={variable:?} is ignored: {error}", EnvFilter::DEFAULT_ENV));
+                    let shown = shown_name(&variable);
+                    messages.notice(&format!("{}={shown:?} is ignored: {error}", EnvFilter::DEFAULT_ENV));
                     None
                 }
             };

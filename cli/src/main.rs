@@ -25,6 +25,7 @@ use crate::{
     failure::Failure,
     messages::Messages,
     supervise::{exec_child::ExecChild, guardian, signals},
+    usage_error::without_secrets,
 };
 
 mod app;
@@ -53,6 +54,7 @@ mod shortage;
 mod stopwatch;
 mod supervise;
 mod table;
+mod usage_error;
 mod wait_report;
 mod waiting;
 mod what_to_run;
@@ -66,7 +68,7 @@ fn main() -> ExitCode {
     }
     let Arguments { general, command } = match Arguments::of_this_process() {
         Ok(arguments) => arguments,
-        Err(error) => return print_clap_error(&with_advice(error)).into(),
+        Err(error) => return print_clap_error(&without_secrets(with_advice(error))).into(),
     };
     let signals = if command.handles_signals() { Ok(()) } else { signals::end_by_signal_as_first_process() };
     report_result(general.json, |messages| {

@@ -1,8 +1,9 @@
 //! Names of locks and elections, which may be any bytes, in the forms of the output.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ffi::OsStr};
 
 use os_display::Quoted;
+use redquorum::__command::shown_name;
 
 /// Returns a name as reports show it: UTF-8 unchanged, other bytes and control characters escaped.
 /// Different names stay different.
@@ -11,6 +12,11 @@ pub(crate) fn shown(name: &[u8]) -> String {
     chunks
         .map(|chunk| format!("{}{}", chunk.valid().escape_debug(), chunk.invalid().escape_ascii()))
         .collect()
+}
+
+/// Returns the path of a file or program that cannot be used. A path that may be a url with a password is not shown.
+pub(crate) fn shown_path(path: impl AsRef<OsStr>) -> String {
+    shown_name(&path.as_ref().to_string_lossy()).to_owned()
 }
 
 /// Returns a name for JSON without loss: as text, or if it is not UTF-8, in hexadecimal digits.

@@ -3,13 +3,16 @@
 use std::{ffi::OsString, path::Path, time::Duration};
 
 use redquorum::{
-    __command::{Arguments, EffectiveSettings, effective, load_from, overridden_variables},
+    __command::{
+        Arguments, EffectiveSettings, effective, load_from, overridden_variables,
+        shared_variables_beside_file,
+    },
     QuorumBuilder,
-    error::ConfigError,
+    error::{ConfigError, Error},
 };
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::{arguments::General, exit::Exit, failure::Failure};
+use crate::{arguments::General, exit::Exit, failure::Failure, name};
 
 /// The smallest connect timeout of a command. A shorter quorum timeout or wait, such as 0, would leave no time to
 /// connect.
@@ -25,6 +28,9 @@ pub(crate) struct Settings {
     pub(crate) effective: EffectiveSettings,
     /// A notice about the environment variables that the file of `--config` overrides.
     pub(crate) notice: Option<String>,
+    /// The evidence for the error that nodes belong to another quorum: the environment variables of settings that the
+    /// file of `--config` lacks.
+    variables_beside_file: Option<String>,
 }
 
 impl Settings {
@@ -45,12 +51,16 @@ impl Settings {
         let builder = load_from(&arguments, &environment)?;
         let overridden = overridden_variables(&arguments, &environment)?;
         let notice = config.as_ref().filter(|_| !overridden.is_empty());
-        let notice =
-            notice.map(|file| format!("--config {} overrides {}", file.display(), listed(&overridden)));
+        let notice = notice
+            .map(|file| format!("--config {} overrides {}", name::shown_path(file), listed(&overridden)));
+        let beside = shared_variables_beside_file(&arguments, &environment)?;
+        let variables_beside_file = config.as_ref().filter(|_| !beside.is_empty()).map(|file| {
+            format!("--config {} lacks the settings of {}", name::shown_path(file), listed(&beside))
+        });
         let builder = if *admit_new_nodes { builder.admit_new_nodes() } else { builder };
         let builder =
             set_if_given(builder, general.label.as_ref(), |builder, label: String| builder.label(label));
-        Ok(Self { effective: effective(&builder)?, builder, notice })
+        Ok(Self { effective: effective(&builder)?, builder, notice, variables_beside_file })
     }
 
     /// Reads one file, without the nodes and settings of the command line and the environment.
@@ -68,11 +78,20 @@ impl Settings {
         let builder = load_from(&arguments, |_| None).map_err(|error| match error {
             ConfigError::NoNodes => Failure::new(
                 Exit::Config,
-                format!("{}: no nodes: list their URLs as `nodes`", path.display()),
+                format!("{}: no nodes: list their URLs as `nodes`", name::shown_path(path)),
             ),
             error => error.into(),
         })?;
-        Ok(Self { effective: effective(&builder)?, builder, notice: None })
+        Ok(Self { effective: effective(&builder)?, builder, notice: None, variables_beside_file: None })
+    }
+
+    /// Returns the failure of a connect. If nodes belong to another quorum, the evidence names the environment
+    /// variables that apply beside the file of `--config`.
+    pub(crate) fn connect_failure(&self, error: Error) -> Failure {
+        let is_other_quorum = matches!(error, Error::Config(ConfigError::WrongQuorum { .. }));
+        let mut failure = Failure::from(error);
+        failure.evidence.extend(self.variables_beside_file.clone().filter(|_| is_other_quorum));
+        failure
     }
 
     /// Returns a builder with these settings.

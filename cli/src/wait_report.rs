@@ -1,5 +1,5 @@
 //! The reports during a wait: the holder of the lock, and a shortage of votes. `run` and `elect` report on the wait for
-//! a lock, and `app` and `init` on the wait for connections.
+//! a lock, `observe` on shortages, and `app` and `init` on the wait for connections.
 
 use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
@@ -29,6 +29,9 @@ const FIRST_REPORT: Duration = Duration::from_secs(1);
 /// The interval of later inspections.
 const INTERVAL: Duration = Duration::from_secs(2);
 
+/// The interval of inspections by an observer, if the last inspection found no shortage.
+const OBSERVER_INTERVAL: Duration = Duration::from_secs(5);
+
 /// The time limit of an answer on a plain connection.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -54,6 +57,23 @@ pub(crate) async fn report_wait(
         }
         stopwatch::pause(INTERVAL).await;
         shortage = report_holder(waiting, quorum, names, shows_holder, &mut holder).await;
+    }
+}
+
+/// Reports a shortage of votes while a command observes a resource, until the future is dropped.
+///
+/// An observer waits without a time limit. Without a shortage, the inspections are therefore rarer than during a wait
+/// for a lock.
+pub(crate) async fn report_shortage(quorum: &Quorum, name: &[u8], messages: &Messages) -> Infallible {
+    let mut reporter = ShortageReporter::default();
+    stopwatch::pause(FIRST_REPORT).await;
+    loop {
+        let shortage = Shortage::of_inspection(&quorum.inspect(name).await);
+        let interval = if shortage.is_some() { INTERVAL } else { OBSERVER_INTERVAL };
+        if let Some(message) = reporter.report(shortage) {
+            messages.notice(&message);
+        }
+        stopwatch::pause(interval).await;
     }
 }
 

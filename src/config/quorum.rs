@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{attempt::HEDGE_SHARE, node_set::MAX_NODES, tally::Electorate, validity::Validity},
-    error::{ConfigError, out_of_range},
+    error::{ConfigError, out_of_range, refused_text},
     node::{NewNodes, QuarantineParameters, QuorumParameters, RestartGuard},
-    values::{Fingerprint, Label, MAX_LABEL_BYTES},
+    values::{Fingerprint, Label, MAX_LABEL_BYTES, may_be_url},
 };
 
 /// The precision of the time from which a node computes the start of a lost counter. If a node forgot its counters
@@ -139,7 +139,7 @@ impl QuorumSettings {
         if (1..=64).contains(&self.name.len()) && self.name.bytes().all(is_plain) {
             return Ok(());
         }
-        Err(out_of_range("name", &self.name, "1 to 64 letters, digits, '-', '_' or '.'"))
+        Err(refused_text("name", &self.name, "1 to 64 letters, digits, '-', '_' or '.'"))
     }
 
     fn fingerprint(&self, electorate: Electorate) -> Fingerprint {
@@ -195,8 +195,12 @@ impl CheckedQuorum {
 }
 
 fn check_label(given: &str) -> Result<Label, ConfigError> {
-    let expected = format!("1 to {MAX_LABEL_BYTES} bytes of characters that print");
-    Label::new(given).ok_or_else(|| out_of_range("label", given, expected))
+    // All users of the nodes can read the label in lease ids and in names of connections.
+    let label = Label::new(given).filter(|_| !may_be_url(given));
+    label.ok_or_else(|| {
+        let expected = format!("1 to {MAX_LABEL_BYTES} bytes of characters that print, and no url");
+        refused_text("label", given, expected)
+    })
 }
 
 fn default_node_timeout(ttl: Duration) -> Duration {
@@ -285,7 +289,9 @@ mod tests {
             error_after(|settings| settings.drift = -0.5),
             "drift is -0.5: expected a share of time from 0 to below 0.5, such as 0.01"
         );
-        for (name, shown) in [("", "\"\""), ("a b", "a b"), ("line\nbreak", "line\\nbreak")] {
+        for (name, shown) in
+            [("", "\"\""), ("a b", "a b"), ("line\nbreak", "***"), ("redis://:secret@a", "***")]
+        {
             assert_eq!(
                 error_after(|settings| settings.name = name.to_owned()),
                 format!("name is {shown}: expected 1 to 64 letters, digits, '-', '_' or '.'")

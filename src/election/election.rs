@@ -289,6 +289,7 @@ impl Election {
         let CheckedRequest { settings, .. } = self.request.checked()?;
         let context = self.context();
         let mut failures = 0;
+        let mut without_quorum_since = None;
         loop {
             let latest = context.now() + settings.attempt.node_timeout + settings.attempt.hedge();
             let no_quorum: NoQuorum = match leadership.publish().await {
@@ -300,6 +301,12 @@ impl Election {
             let was_suspended = context.now() > latest;
             if context.now() >= deadline && !was_suspended {
                 return Err(no_quorum.into());
+            }
+            let now = context.now();
+            let since = *without_quorum_since.get_or_insert(now);
+            if !was_suspended {
+                let lasts = now.saturating_duration_since(since);
+                context.outage_warnings.attempt_failed(now, lasts, || &no_quorum);
             }
             let again_at = context.now() + settings.pacing.delay_after(failures, context.jitter());
             failures += 1;

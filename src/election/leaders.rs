@@ -22,6 +22,7 @@ use crate::{
         Leader,
         leader_query::{self, LeaderView},
     },
+    error::Error,
     lock::client::Client,
     mutation::{self, Mutation},
     mutex,
@@ -42,8 +43,8 @@ use crate::{
 /// the next leader. [`Election::leader`](crate::election::Election::leader) returns whether there is a leader now.
 ///
 /// The stream ends only when the client is closed, such as by a shutdown, and in a forked process. While no quorum
-/// answers, the stream waits. The stream keeps the connections of the client open, and the drop of the stream
-/// unsubscribes.
+/// answers, the stream waits, and the log has a warning after about a second. The stream keeps the connections of the
+/// client open, and the drop of the stream unsubscribes.
 ///
 /// `Leaders` is a [`Stream`], and has a [`next`](Self::next) method for use without that trait.
 ///
@@ -87,6 +88,8 @@ struct LeaderObserver {
     poll_at: Instant,
     /// The time between two queries without a notice, before jitter.
     poll: Duration,
+    /// The time of the first of the last queries without a quorum; `None` if the last query had a quorum.
+    without_quorum_since: Option<Instant>,
 }
 
 impl Leaders {
@@ -146,7 +149,17 @@ impl LeaderObserver {
         let now = client.context.now();
         let poll = checked.settings.pacing.first_poll;
         let _subscriptions = subscriptions;
-        Self { client, checked, wake, _subscriptions, last: None, not_before: now, poll_at: now, poll }
+        Self {
+            client,
+            checked,
+            wake,
+            _subscriptions,
+            last: None,
+            not_before: now,
+            poll_at: now,
+            poll,
+            without_quorum_since: None,
+        }
     }
 
     /// Returns the next change; `None` once the client is closed.
@@ -166,6 +179,7 @@ impl LeaderObserver {
                 Ok(view) => self.record(view),
                 Err(error) => {
                     tracing::debug!(election = %self.checked.resource, %error, "leader query failed");
+                    self.query_failed(&error);
                     self.schedule_query(None);
                     None
                 }
@@ -187,9 +201,19 @@ impl LeaderObserver {
         }
     }
 
+    /// Handles a failed query. The client logs a warning if queries have had no quorum for a second.
+    fn query_failed(&mut self, error: &Error) {
+        let Error::NoQuorum(shortage) = error else { return };
+        let now = self.context().now();
+        let since = *self.without_quorum_since.get_or_insert(now);
+        let lasts = now.saturating_duration_since(since);
+        self.context().outage_warnings.attempt_failed(now, lasts, || shortage);
+    }
+
     /// Records the view of a query, and schedules the next query. Returns the proclamation of the leader, if the leader
     /// or the value is new.
     fn record(&mut self, view: LeaderView) -> Option<Proclamation> {
+        self.without_quorum_since = None;
         let latest = view.leader.as_ref().map(|leader| (leader.term, leader.number));
         let is_new =
             mutation::altered(Mutation::ObserveBackwards, latest > self.last, |_| latest != self.last);

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use crate::values::{InvalidResource, NodeError, Printable, Resource};
+use crate::values::{InvalidResource, NodeError, Printable, Resource, shown_name, shown_value};
 
 /// An error of a setting, name, server or call, which an operator or a programmer has to correct. The text names the
 /// fault, and the accepted values or a remedy.
@@ -25,7 +25,8 @@ pub enum ConfigError {
     OutOfRange {
         /// The name of the setting or argument, as in the API and in settings files.
         setting: &'static str,
-        /// The value.
+        /// The value. A text that does not have the form of a setting is not shown, because the text may hold a
+        /// password: `given` has stars in its place.
         given: Arc<str>,
         /// The accepted values.
         expected: Arc<str>,
@@ -136,7 +137,8 @@ pub enum ConfigError {
     #[error("{}: {}{reason}", path.display(), LinePrefix(*line))]
     #[non_exhaustive]
     File {
-        /// The file.
+        /// The file. A path in the form of a url is not shown, because the url may hold a password: `path` has stars
+        /// in its place.
         path: PathBuf,
         /// The number of the line, from 1; `None` if the reason concerns the whole file.
         line: Option<usize>,
@@ -221,7 +223,25 @@ pub(crate) fn out_of_range(
     given: impl fmt::Display,
     expected: impl Into<Arc<str>>,
 ) -> ConfigError {
-    ConfigError::OutOfRange { setting, given: given.to_string().into(), expected: expected.into() }
+    let given = given.to_string();
+    ConfigError::OutOfRange { setting, given: shown_name(&given).into(), expected: expected.into() }
+}
+
+/// Returns the error of a setting whose value is a refused text.
+pub(crate) fn refused_text(setting: &'static str, given: &str, expected: impl Into<Arc<str>>) -> ConfigError {
+    out_of_range(setting, shown_value(given), expected)
+}
+
+/// Returns the error of a file that cannot be used. `line` counts from 1.
+#[cfg(any(feature = "settings", feature = "tls"))]
+pub(crate) fn file_error(
+    path: &std::path::Path,
+    line: Option<usize>,
+    reason: impl Into<Arc<str>>,
+) -> ConfigError {
+    let text = path.to_string_lossy();
+    let path = if shown_name(&text) == text { path.to_owned() } else { shown_name(&text).into() };
+    ConfigError::File { path, line, reason: reason.into() }
 }
 
 pub(crate) fn group_of_none() -> ConfigError {
@@ -233,7 +253,9 @@ pub(crate) fn group_too_large(given: usize, most: usize) -> ConfigError {
 }
 
 pub(crate) fn resource_twice(resource: &Resource) -> ConfigError {
-    ConfigError::Group { reason: format!("{resource} is named twice: name each resource once").into() }
+    let shown = resource.to_string();
+    let reason = format!("{} is named twice: name each resource once", shown_name(&shown));
+    ConfigError::Group { reason: reason.into() }
 }
 
 /// Returns the error of two urls that lead to one server.

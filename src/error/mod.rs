@@ -8,6 +8,8 @@ mod config;
 mod lease_lost;
 mod no_quorum;
 
+#[cfg(any(feature = "settings", feature = "tls"))]
+pub(crate) use self::config::file_error;
 pub use self::{
     admin::AdminError,
     closed::ClosedReason,
@@ -16,7 +18,7 @@ pub use self::{
     no_quorum::NoQuorum,
 };
 pub(crate) use self::{
-    config::{group_of_none, group_too_large, node_twice, out_of_range, resource_twice},
+    config::{group_of_none, group_too_large, node_twice, out_of_range, refused_text, resource_twice},
     no_quorum::Goal,
 };
 pub use crate::values::{

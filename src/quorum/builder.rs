@@ -267,9 +267,9 @@ impl QuorumBuilder {
     }
 
     /// Sets the label by which people identify this client (default: `host:pid`, without the beginning of a long host
-    /// name; 1 to 48 bytes of printable characters). The label is part of every [lease id](crate::LeaseId::label) in
-    /// errors, traces, inspections and keys, and of the name of every connection (`CLIENT LIST`). No behaviour depends
-    /// on the label.
+    /// name; 1 to 48 bytes of printable characters, and no url). The label is part of every [lease
+    /// id](crate::LeaseId::label) in errors, traces, inspections and keys, and of the name of every connection (`CLIENT
+    /// LIST`). No behaviour depends on the label.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.settings.label = Some(label.into());
         self

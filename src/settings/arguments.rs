@@ -111,6 +111,22 @@ pub fn overridden_variables(
     Ok(if is_file_first { variables.overridden_by(&in_file, &arguments) } else { Vec::new() })
 }
 
+/// Returns the variables of settings that all clients of a quorum share, if the variables apply because neither the
+/// arguments nor a file before the environment have these settings.
+///
+/// # Errors
+///
+/// As [`load_from`].
+#[cfg(feature = "__command")]
+pub fn shared_variables_beside_file(
+    arguments: &Arguments,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<Vec<&'static str>, ConfigError> {
+    let Sources { arguments, variables, in_file, is_file_first, .. } =
+        Sources::read(arguments, &environment)?;
+    Ok(if is_file_first { variables.shared_beside(&in_file, &arguments) } else { Vec::new() })
+}
+
 /// The settings of each source.
 struct Sources {
     arguments: RawSettings,

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::de::{Error, Visitor};
 
-use super::shown_value::shown;
+use crate::values::shown_value;
 
 /// The units, each with its names and its length in nanoseconds.
 const UNITS: [(&[&str], u128); 7] = [
@@ -24,8 +24,9 @@ const UNITS: [(&[&str], u128); 7] = [
 ///
 /// The fault of the text, and what is expected.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong =
-        |reason: String| format!("{:?} is no duration, {reason}: write it like 30s or 500ms", shown(text));
+    let wrong = |reason: String| {
+        format!("{:?} is no duration, {reason}: write it like 30s or 500ms", shown_value(text))
+    };
     let mut rest = text.trim();
     if rest == "0" {
         return Ok(Duration::ZERO);
@@ -38,14 +39,14 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         let (digits, after) = split(rest, |character| character.is_ascii_digit());
         let (unit, after) = split(after.trim_start(), char::is_alphabetic);
         if digits.is_empty() {
-            return Err(wrong(format!("no whole number begins at {:?}", shown(rest))));
+            return Err(wrong(format!("no whole number begins at {:?}", shown_value(rest))));
         }
         if unit.is_empty() {
             return Err(wrong("the unit is missing".to_owned()));
         }
         let found = UNITS.iter().find(|(units, _)| units.contains(&unit));
         let Some((_, nanoseconds)) = found else {
-            return Err(wrong(format!("{:?} is no unit (ns, us, ms, s, m, h, d)", shown(unit))));
+            return Err(wrong(format!("{:?} is no unit (ns, us, ms, s, m, h, d)", shown_value(unit))));
         };
         let number: Option<u128> = digits.parse().ok();
         let term = number.and_then(|number| number.checked_mul(*nanoseconds));

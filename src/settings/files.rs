@@ -95,14 +95,9 @@ impl Files {
             Some(path) => {
                 let reason = "the file is for TLS, which this program was built without: switch on redquorum's feature \
                               `tls`";
-                Err(file_error(path, &reason))
+                Err(crate::error::file_error(path, None, reason))
             }
             None => Ok(builder),
         }
     }
-}
-
-/// Returns the error of a file whose fault has no line.
-pub(super) fn file_error(path: &Path, reason: &impl ToString) -> ConfigError {
-    ConfigError::File { path: path.to_owned(), line: None, reason: reason.to_string().into() }
 }

@@ -45,7 +45,6 @@ pub(crate) mod arguments;
 mod duration;
 mod files;
 mod raw_settings;
-mod shown_value;
 #[cfg(test)]
 mod tests;
 

@@ -15,16 +15,16 @@ use serde::{
 
 use super::{
     duration::{DurationText, parse_duration},
-    files::{Files, file_error},
-    shown_value::{may_be_shown, shown},
+    files::Files,
 };
 use crate::{
-    error::ConfigError,
+    error::{ConfigError, file_error},
     node::{
         RestartGuard,
         redis::{NODES_VARIABLE, UrlSource, node_urls, node_urls_of_variable},
     },
     quorum::QuorumBuilder,
+    values::shown_value,
 };
 
 /// Declares [`RawSettings`]. Each line has the key of a setting in a file, its type, variable and setter.
@@ -70,6 +70,16 @@ macro_rules! raw_settings {
                 nodes.into_iter().chain(others.into_iter().flatten()).chain(files).collect()
             }
 
+            /// Returns the variables of [`SHARED`] that apply because neither `file` nor `arguments` have their settings.
+            #[cfg(feature = "__command")]
+            pub(super) fn shared_beside(&self, file: &Self, arguments: &Self) -> Vec<&'static str> {
+                let nodes = (!self.nodes.is_empty() && file.nodes.is_empty() && arguments.nodes.is_empty())
+                    .then_some(NODES_VARIABLE);
+                let others = [$((self.$key.is_some() && file.$key.is_none() && arguments.$key.is_none()).then_some($variable)),*];
+                let applied = nodes.into_iter().chain(others.into_iter().flatten());
+                applied.filter(|variable| SHARED.contains(variable)).collect()
+            }
+
             /// Returns the builder of a quorum with these settings. `file` is the source that reads the urls again, if
             /// the urls are from a file.
             ///
@@ -106,6 +116,17 @@ raw_settings! {
     restart_guard: RestartGuard, "REDQUORUM_RESTART_GUARD", QuorumBuilder::restart_guard;
 }
 
+/// The variables of the settings that all clients of a quorum share.
+#[cfg(feature = "__command")]
+const SHARED: [&str; 6] = [
+    NODES_VARIABLE,
+    "REDQUORUM_NAME",
+    "REDQUORUM_VOTES_NEEDED",
+    "REDQUORUM_MAX_TTL",
+    "REDQUORUM_ATTEMPT_TIMEOUT",
+    "REDQUORUM_DRIFT",
+];
+
 impl RawSettings {
     /// Returns the settings of a file.
     ///
@@ -113,11 +134,10 @@ impl RawSettings {
     ///
     /// If the file cannot be read or parsed.
     pub(super) fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| file_error(path, &error))?;
-        let mut settings = Self::parse(&text).map_err(|(line, reason)| {
-            let path = path.to_owned();
-            ConfigError::File { path, line: Some(line), reason }
-        })?;
+        let text =
+            std::fs::read_to_string(path).map_err(|error| file_error(path, None, error.to_string()))?;
+        let mut settings =
+            Self::parse(&text).map_err(|(line, reason)| file_error(path, Some(line), reason))?;
         settings.files = settings.files.resolved_in(path.parent().unwrap_or_else(|| Path::new("")));
         Ok(settings)
     }
@@ -140,10 +160,10 @@ fn without_values(message: &str) -> String {
         return format!("a value of a wrong kind, expected {}", expected());
     }
     let key = message.split('`').nth(1).unwrap_or_default();
-    if message.starts_with("unknown field `") && !may_be_shown(key) {
+    if message.starts_with("unknown field `") && shown_value(key) != key {
         return format!("unknown field, expected {}", expected());
     }
-    if message.starts_with("duplicate ") && !may_be_shown(key) {
+    if message.starts_with("duplicate ") && shown_value(key) != key {
         return "a key is given twice".to_owned();
     }
     message.to_owned()
@@ -170,7 +190,7 @@ impl Environment<'_> {
         let read = value.to_str().ok_or_else(|| "expected UTF-8".to_owned()).and_then(T::from_variable);
         read.map(Some).map_err(|reason| ConfigError::Variable {
             name,
-            given: shown(&value.to_string_lossy()).into(),
+            given: shown_value(&value.to_string_lossy()).into(),
             reason: reason.into(),
         })
     }
@@ -247,7 +267,7 @@ impl Setting for RestartGuard {
             "off" => Ok(Self::Off),
             _ => Err(format!(
                 "unknown restart guard {:?}, expected per-connection, per-vote or off",
-                shown(text)
+                shown_value(text)
             )),
         }
     }

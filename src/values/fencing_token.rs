@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
+use crate::values::shown_value;
+
 /// The largest token: the largest whole number that JSON and `f64` represent exactly.
 const MAX_TOKEN: u64 = (1 << 53) - 1;
 
@@ -36,7 +38,8 @@ pub struct FencingToken(u64);
 #[error("{given:?} is no fencing token: expected a whole number from 1 to {MAX_TOKEN}")]
 #[non_exhaustive]
 pub struct InvalidToken {
-    /// The given number or text.
+    /// The given number or text. A text that does not have the form of a setting is not shown, because the text may
+    /// hold a password: `given` has stars in its place.
     pub given: Arc<str>,
 }
 
@@ -86,7 +89,7 @@ impl FromStr for FencingToken {
     fn from_str(text: &str) -> Result<Self, InvalidToken> {
         let number = text.parse::<u64>().ok();
         let token = number.and_then(|number| Self::try_from(number).ok());
-        token.ok_or_else(|| InvalidToken { given: text.into() })
+        token.ok_or_else(|| InvalidToken { given: shown_value(text).into() })
     }
 }
 
@@ -131,5 +134,7 @@ mod tests {
             let refused = text.parse::<FencingToken>().unwrap_err();
             assert!(refused.to_string().starts_with(&format!("{text:?} is no fencing token: ")), "{refused}");
         }
+        let refused = "redis://:secret@a".parse::<FencingToken>().unwrap_err();
+        assert_eq!(&*refused.given, "***");
     }
 }

@@ -11,6 +11,7 @@ mod node_error;
 mod node_reply;
 mod printable;
 mod resource;
+mod shown_value;
 
 pub(crate) use self::{
     arrivals::{Arrivals, MAX_ARRIVAL_ID_BYTES},
@@ -19,6 +20,7 @@ pub(crate) use self::{
     lease_id::{LeaseIds, READERS},
     printable::Printable,
     resource::readable,
+    shown_value::{may_be_url, shown_name, shown_value},
 };
 pub use self::{
     fence::{Fence, StaleToken},

@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::values::shown_name;
+
 /// The longest resource name, in bytes.
 const MAX_RESOURCE_BYTES: usize = 512;
 
@@ -38,7 +40,8 @@ pub enum InvalidResource {
          \"redisson_lock_token:\" or \"redisson_lock__channel:\""
     )]
     Reserved {
-        /// The name.
+        /// The name. A name in the form of a url is not shown, because the url may hold a password: `given` has stars
+        /// in its place.
         given: Arc<str>,
     },
 }
@@ -61,7 +64,9 @@ impl Resource {
             return Err(InvalidResource::TooLong { len: name.len(), max: MAX_RESOURCE_BYTES });
         }
         if RESERVED.iter().any(|reserved| name.starts_with(reserved)) {
-            return Err(InvalidResource::Reserved { given: Self(name.into()).to_string().into() });
+            return Err(InvalidResource::Reserved {
+                given: shown_name(&Self(name.into()).to_string()).into(),
+            });
         }
         Ok(Self(name.into()))
     }
@@ -120,6 +125,8 @@ mod tests {
             let given = reserved.into();
             assert_eq!(Resource::new(reserved).unwrap_err(), InvalidResource::Reserved { given });
         }
+        let hidden = InvalidResource::Reserved { given: "***".into() };
+        assert_eq!(Resource::new("redquorum:redis://:secret@a").unwrap_err(), hidden);
         for name in ["redquorum", "redisson_lock_token", "my:redisson_lock_token:{a}"] {
             assert!(Resource::new(name).is_ok(), "{name}");
         }

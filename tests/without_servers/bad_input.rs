@@ -2,11 +2,13 @@
 //!
 //! Promise: before any request is sent, an error names the invalid value and, where possible, the accepted values.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use redquorum::{
-    Error, LockOptions, MemoryCluster, MultiLock, MultiQuorumLock, Quorum, QuorumBuilder, RedLock,
+    Error, FencingToken, LockOptions, MemoryCluster, MultiLock, MultiQuorumLock, Quorum, QuorumBuilder,
+    RedLock,
     error::{ConfigError, InvalidResource},
+    settings,
 };
 
 const URLS: [&str; 3] = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
@@ -310,22 +312,47 @@ async fn invalid_names_of_resources_and_quorums_are_refused() {
         assert_eq!((len, max), (length, 512));
         assert_eq!(error.to_string(), format!("a resource name of {length} bytes: expected at most 512"));
     }
-    for (name, shown) in [("", "\"\""), ("a b", "a b"), ("a\nb", "a\\nb"), ("späte", "späte")] {
+    for (name, shown) in [("", "\"\""), ("a b", "a b"), ("a\nb", "***"), ("späte", "späte"), ("a/b", "***")]
+    {
         let error = refused(three_nodes().name(name)).await;
         let text = format!("name is {shown}: expected 1 to 64 letters, digits, '-', '_' or '.'");
         assert_eq!(error.to_string(), text);
     }
     let long = refused(three_nodes().name("x".repeat(65))).await;
-    assert_out_of_range(&long, "name", &"x".repeat(65), "1 to 64 letters, digits, '-', '_' or '.'");
+    assert_out_of_range(&long, "name", "***", "1 to 64 letters, digits, '-', '_' or '.'");
+}
+
+/// A url may hold a password. In these cases the url is in the place of a name, a label, a path or a token.
+#[tokio::test]
+async fn a_misplaced_url_is_refused_without_its_text() {
+    let quorum = Quorum::in_memory(3).unwrap();
+    for url in ["redis://:secret@10.0.0.1", "rediss://me:secret@a:1/0", "me:secret@10.0.0.1", ":secret@a"] {
+        let mut refusals = vec![
+            refused(three_nodes().name(url)).await,
+            refused(three_nodes().label(url)).await,
+            refused_lock(quorum.red_lock(format!("redquorum:{url}"))).await,
+        ];
+        let Err(Error::Config(twice)) = quorum.multi_lock([url, url]).lock().await else { panic!("{url}") };
+        refusals.push(twice);
+        let Err(Error::Config(file)) = settings::load(Some(Path::new(url))) else { panic!("{url}") };
+        refusals.push(file);
+        for refusal in refusals {
+            let texts = [refusal.to_string(), format!("{refusal:?}")];
+            assert!(texts.iter().all(|text| text.contains("***") && !text.contains("secret")), "{texts:?}");
+        }
+        let token = url.parse::<FencingToken>().unwrap_err();
+        let texts = [token.to_string(), format!("{token:?}")];
+        assert!(texts.iter().all(|text| text.contains("***") && !text.contains("secret")), "{texts:?}");
+    }
+    let bare = refused(three_nodes().label("redis://10.0.0.1")).await;
+    assert_eq!(bare.to_string(), "label is ***: expected 1 to 48 bytes of characters that print, and no url");
 }
 
 #[tokio::test]
 async fn labels_that_do_not_print_as_one_line_are_refused() {
-    for (label, shown) in
-        [("", "\"\""), ("a\nb", "a\\nb"), ("a\u{202e}b", "a\\u{202e}b"), (&*"x".repeat(49), &*"x".repeat(49))]
-    {
+    for (label, shown) in [("", "\"\""), ("a\nb", "***"), ("a\u{202e}b", "***"), (&*"x".repeat(49), "***")] {
         let error = refused(three_nodes().label(label)).await;
-        let text = format!("label is {shown}: expected 1 to 48 bytes of characters that print");
+        let text = format!("label is {shown}: expected 1 to 48 bytes of characters that print, and no url");
         assert_eq!(error.to_string(), text);
     }
     let cluster = MemoryCluster::new(3);

@@ -83,6 +83,18 @@ enum OnLeadershipLoss {
 }
 
 impl Elect {
+    /// Removes the value of a variable that cannot be used with an option on the command line.
+    pub(crate) fn leave_out_variables(&mut self, is_of_variable: impl Fn(&str) -> bool) {
+        if self.kill_after.is_some() && self.on_loss != OnLeadershipLoss::Term {
+            match (is_of_variable("on_loss"), is_of_variable("kill_after")) {
+                (false, true) => self.kill_after = None,
+                (true, false) => self.on_loss = OnLeadershipLoss::Term,
+                // Options that cannot be used together, and come from one source, are an error.
+                (true, true) | (false, false) => {}
+            }
+        }
+    }
+
     /// Campaigns and leads, again after each loss, and with `--restart` also after each end of the command.
     ///
     /// # Errors

@@ -6,13 +6,14 @@ use clap::Args;
 use redquorum::election::Leader;
 use serde::Serialize;
 
-use crate::{app::App, exit::Exit, failure::Failure, name};
+use crate::{app::App, exit::Exit, failure::Failure, name, wait_report::report_shortage};
 
 /// Follow the leaders of an election
 ///
 /// Prints the present leader, if there is one, and then every change of leader or value: a line with
 /// the term, the time of the election (by the leader's clock), and the value. The end of a leadership
-/// without a new leader is not printed.
+/// without a new leader is not printed. While no quorum votes, `observe` waits, and reports the missing
+/// nodes on standard error.
 #[derive(Args, Debug)]
 pub(crate) struct Observe {
     /// The name of the election
@@ -59,10 +60,17 @@ impl Observe {
             // Signals have their default effect. There is no lease to unlock, and the command could not handle a
             // signal while a write to a full pipe blocks.
             let mut leaders = election.observe()?;
-            while let Some(leader) = leaders.next().await {
-                app.output.print(&LeaderOutput::new(&leader))?;
+            let printing = async {
+                while let Some(leader) = leaders.next().await {
+                    app.output.print(&LeaderOutput::new(&leader))?;
+                }
+                Err(Failure::new(Exit::Internal, "the quorum was shut down"))
+            };
+            tokio::select! {
+                biased;
+                ended = printing => ended,
+                never = report_shortage(quorum, self.name.as_bytes(), &app.messages) => match never {},
             }
-            Err(Failure::new(Exit::Internal, "the quorum was shut down"))
         })
         .await
     }

@@ -131,6 +131,21 @@ impl RunGuard {
 }
 
 impl Run {
+    /// Removes the values of variables that cannot be used with the names or options on the command line.
+    pub(crate) fn leave_out_variables(&mut self, is_of_variable: impl Fn(&str) -> bool) {
+        if self.names.len() > 1 && is_of_variable("permits") {
+            self.permits = None;
+        }
+        if self.kill_after.is_some() && self.on_loss != OnLoss::Term {
+            match (is_of_variable("on_loss"), is_of_variable("kill_after")) {
+                (false, true) => self.kill_after = None,
+                (true, false) => self.on_loss = OnLoss::Term,
+                // Options that cannot be used together, and come from one source, are an error.
+                (true, true) | (false, false) => {}
+            }
+        }
+    }
+
     /// Acquires the lock, runs the command, and unlocks when the command has ended.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use std::{
 use clap::Parser;
 use nix::unistd::{Pid, getppid};
 
-use crate::{exit::Exit, failure::Failure, supervise::terminal};
+use crate::{exit::Exit, failure::Failure, name, supervise::terminal};
 
 /// The first argument of a process that is to become a command. The argument is no subcommand, so that help and
 /// completions do not list it.
@@ -60,7 +60,7 @@ impl ExecChild {
             ErrorKind::NotFound => (Exit::NotFound, "correct the name, PATH, or the script's interpreter"),
             _ => (Exit::NotExecutable, "name an executable file"),
         };
-        Err(Failure::new(exit, format!("{}: {error}: {remedy}", program.display())))
+        Err(Failure::new(exit, format!("{}: {error}: {remedy}", name::shown_path(program))))
     }
 
     /// Requests that the kernel kills this process when its parent dies, before and after the exec.

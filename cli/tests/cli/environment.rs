@@ -6,7 +6,9 @@ use redquorum::unstable_redis::redis::cmd;
 use redquorum_tests::Cluster;
 
 use super::{
-    redquorum::{command_admitting_new_nodes, exit_code, output, run, stderr, stdout, wait_until_free},
+    redquorum::{
+        command_admitting_new_nodes, exit_code, output, redquorum, run, stderr, stdout, wait_until_free,
+    },
     scratch::Scratch,
 };
 
@@ -151,6 +153,18 @@ async fn options_come_from_the_environment_unless_given_as_arguments() {
         (&[now, ("REDQUORUM_JSON", "yes")], &["job"], 75, "{\"error\":{\"kind\":\"held\""),
         (&[now, ("REDQUORUM_JSON", "false")], &["job"], 75, "redquorum: another client"),
         (&[now, ("REDQUORUM_SHARED", "0")], &["job", "-n", "2"], 0, ""),
+        (&[now, ("REDQUORUM_SHARED", "1")], &["job", "-n", "2"], 0, ""),
+        (&[now, ("REDQUORUM_PERMITS", "2")], &["job", "--shared"], 75, held),
+        (&[now, ("REDQUORUM_PERMITS", "2")], &["other", "job"], 75, "hold at least one of other, job"),
+        (&[now, ("REDQUORUM_PERMITS", "2"), ("REDQUORUM_SHARED", "1")], &["job"], 64, "cannot be used with"),
+        (&[now, ("REDQUORUM_KILL_AFTER", "1s")], &["job", "--on-loss", "kill"], 75, held),
+        (&[now, ("REDQUORUM_ON_LOSS", "kill")], &["job", "--kill-after", "1s"], 75, held),
+        (
+            &[now, ("REDQUORUM_ON_LOSS", "kill"), ("REDQUORUM_KILL_AFTER", "1s")],
+            &["job"],
+            64,
+            "only `--on-loss term`",
+        ),
         (&[now, ("REDQUORUM_CA", "/nowhere/ca.pem")], &["job"], 74, "/nowhere/ca.pem"),
         (&[("REDQUORUM_WAIT", "1s")], &["job", "--wait", "0"], 75, held),
         (
@@ -171,6 +185,58 @@ async fn options_come_from_the_environment_unless_given_as_arguments() {
         assert!(message.contains(words), "{variables:?} {arguments:?}: {message}");
     }
     drop(holder);
+}
+
+/// In these cases the variable cannot be used with the command or the option on the command line.
+#[tokio::test]
+async fn commands_and_options_override_variables_that_conflict_with_them() {
+    let cluster = Cluster::start(1).await;
+    let elect = ["elect", "e", "--value", "v"];
+    for (variable, value, arguments, exit, words) in [
+        (
+            "REDQUORUM_KILL_AFTER",
+            "1s",
+            &[&elect[..], &["--on-loss", "kill", "-c", "true"]].concat()[..],
+            0,
+            "",
+        ),
+        ("REDQUORUM_ON_LOSS", "kill", &[&elect[..], &["--kill-after", "1s", "-c", "true"]].concat(), 0, ""),
+        ("REDQUORUM_PERMITS", "2", &["inspect", "job", "--multi-permit"], 0, ""),
+        ("REDQUORUM_JSON", "1", &["top"], 64, "which standard output is not"),
+    ] {
+        let mut command = command_admitting_new_nodes(&cluster, arguments);
+        command.env(variable, value);
+        let ended = output(command).await;
+        assert_eq!(exit_code(&ended), exit, "{arguments:?}: {}", stderr(&ended));
+        assert!(stderr(&ended).contains(words), "{arguments:?}: {}", stderr(&ended));
+    }
+}
+
+/// The file of `--config` lacks the setting, so the variable applies.
+#[tokio::test]
+async fn an_error_of_another_quorum_names_variables_beside_the_file() {
+    let cluster = Cluster::start(1).await;
+    let scratch = Scratch::new();
+    let file = scratch.file("redquorum.toml");
+    std::fs::write(&file, format!("nodes = [{:?}]\n", cluster.server(0).url())).unwrap();
+    let made = output(redquorum(["--config", &file, "init"])).await;
+    assert_eq!(exit_code(&made), 0, "{}", stderr(&made));
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = redquorum(["--config", &file, "run", "job", "--", "true"]);
+        command.envs(variables.iter().copied());
+        output(command)
+    };
+    let other = [("REDQUORUM_NAME", "other"), ("REDQUORUM_TTL", "20s"), ("REDQUORUM_MAX_TTL", "60s")];
+    let refused = run(&other).await;
+    assert_eq!(exit_code(&refused), 78, "{}", stderr(&refused));
+    let words = format!("; --config {file} lacks the settings of REDQUORUM_NAME and REDQUORUM_MAX_TTL\n");
+    assert!(stderr(&refused).ends_with(&words), "{}", stderr(&refused));
+    let same = run(&other[1..]).await;
+    assert_eq!((exit_code(&same), stderr(&same)), (0, String::new()));
+    std::fs::write(&file, format!("nodes = [{:?}]\nname = \"other\"\n", cluster.server(0).url())).unwrap();
+    let refused = run(&[]).await;
+    assert_eq!(exit_code(&refused), 78, "{}", stderr(&refused));
+    assert!(!stderr(&refused).contains("lacks"), "{}", stderr(&refused));
 }
 
 #[tokio::test]

@@ -230,6 +230,73 @@ async fn invalid_arguments_are_a_usage_error() {
     }
 }
 
+/// A url may hold a password. In these cases the url is in the place of another argument, or its option is mistyped.
+#[tokio::test]
+async fn a_misplaced_url_is_refused_without_its_text() {
+    const NO_SERVER: &str = "redis://127.0.0.1:1";
+    for (arguments, exit, named) in [
+        (&["init", "redis://:secret@a"][..], 64, "unexpected argument '***' found"),
+        (&["init", "--", "redis://:secret@a"], 64, "unexpected argument '***' found"),
+        (&["redis://:secret@a"], 64, "unrecognized subcommand '***'"),
+        (&["help", "redis://:secret@a"], 64, "unrecognized subcommand '***'"),
+        (&["--nodes=redis://:secret@a", "init"], 64, "unexpected argument '--nodes' found"),
+        (&["run", "job", "--nodes=redis://:secret@a"], 64, "unexpected argument '--nodes' found"),
+        (&["run", "job", "--redis://:secret@a"], 64, "unexpected argument '***' found"),
+        (&["run", "job", "--ttl", "redis://:secret@a"], 64, "invalid value '***' for '--ttl <DURATION>'"),
+        (
+            &["run", "job", "--permits", "redis://:secret@a"],
+            64,
+            "invalid value '***' for '--permits <COUNT>'",
+        ),
+        (&["run", "job", "--on-loss=redis://:secret@a"], 64, "invalid value '***' for '--on-loss <WHAT>'"),
+        (&["run", "job", "--held-exit=me:secret@a"], 64, "invalid value '***'"),
+        (&["init", "--yes=redis://:secret@a"], 64, "unexpected value '***' for '--yes'"),
+        (&["completions", "redis://:secret@a"], 64, "invalid value '***'"),
+        (&["--node", NO_SERVER, "--config", "redis://:secret@a", "list"], 74, "redquorum: ***: "),
+        (&["--node", NO_SERVER, "--ca", "redis://:secret@a", "list"], 74, "redquorum: ***: "),
+        (&["--node", NO_SERVER, "--label", "redis://:secret@a", "list"], 78, "redquorum: label is ***: "),
+        (&["reconfigure", "--yes", "--from", "redis://:secret@a", "--to", "b"], 74, "redquorum: ***: "),
+        (&["man", "redis://:secret@a"], 74, "redquorum: ***"),
+    ] {
+        let refused = output(redquorum(arguments)).await;
+        let text = stderr(&refused);
+        assert_eq!(exit_code(&refused), exit, "{arguments:?}: {text}");
+        assert!(text.contains(named) && !text.contains("secret"), "{arguments:?}: {text}");
+    }
+    for (variable, exit, named) in [
+        ("REDQUORUM_WAIT", 64, "the value comes from the environment variable REDQUORUM_WAIT"),
+        ("REDQUORUM_PERMITS", 64, "the value comes from the environment variable REDQUORUM_PERMITS"),
+        ("REDQUORUM_SHARED", 64, "the value comes from the environment variable REDQUORUM_SHARED"),
+        ("REDQUORUM_NAME", 78, "name is ***: "),
+        ("REDQUORUM_LABEL", 78, "label is ***: "),
+        ("REDQUORUM_CONFIG", 74, "redquorum: ***: "),
+        ("REDQUORUM_CA", 74, "redquorum: ***: "),
+        ("REDQUORUM_DRIFT", 78, "REDQUORUM_DRIFT=\"***\""),
+    ] {
+        let wait: &[&str] = if variable == "REDQUORUM_WAIT" { &[] } else { &["--wait", "0"] };
+        let mut command = redquorum(["--node", NO_SERVER]);
+        command.args(["run", "job"]).args(wait);
+        command.args(["--", "true"]).env(variable, "redis://:secret@a");
+        let refused = output(command).await;
+        let text = stderr(&refused);
+        assert_eq!(exit_code(&refused), exit, "{variable}: {text}");
+        assert!(text.contains(named) && !text.contains("secret"), "{variable}: {text}");
+    }
+    let cluster = Cluster::start(1).await;
+    let mut logged = run(&cluster, &["job"], "true");
+    logged.env("RUST_LOG", "redis://:secret@a=loud");
+    let logged = stderr(&output(logged).await);
+    assert!(logged.starts_with("redquorum: RUST_LOG=\"***\" is ignored: "), "{logged}");
+    assert!(!logged.contains("secret"), "{logged}");
+    let reserved = ["run", "redquorum:redis://:secret@a", "--", "true"];
+    let reserved = output(command_admitting_new_nodes(&cluster, reserved)).await;
+    assert!(stderr(&reserved).contains("the resource name \"***\" is reserved"), "{}", stderr(&reserved));
+    let missing = ["run", "job", "--", "redis://:secret@a"];
+    let missing = output(command_admitting_new_nodes(&cluster, missing)).await;
+    assert_eq!(exit_code(&missing), 127);
+    assert!(stderr(&missing).starts_with("redquorum: ***: "), "{}", stderr(&missing));
+}
+
 #[tokio::test]
 async fn invalid_settings_are_a_configuration_error() {
     let cluster = Cluster::start(1).await;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use redquorum_tests::{Cluster, Stopwatch};
+use redquorum::unstable_redis::redis::cmd;
+use redquorum_tests::{Cluster, Stopwatch, eventually};
 use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStderr},
@@ -115,6 +116,35 @@ async fn a_silent_node_does_not_delay_a_run() {
     // If the command waited for the silent node at its end, the command would report this.
     assert_eq!((exit_code(&run), stderr(&run)), (0, String::new()), "{watch:?}");
     assert!(watch.undelayed() < Duration::from_secs(2), "{watch:?}");
+}
+
+#[tokio::test]
+async fn an_observer_reports_the_loss_and_return_of_the_quorum() {
+    let cluster = Cluster::start(3).await;
+    let init = output(command_on(&cluster, ["init"])).await;
+    assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
+    let mut observer = command_on(&cluster, ["observe", "job"]).spawn().unwrap();
+    let mut lines_of_observer = lines(&mut observer);
+    // The observer has connected once a node has its subscription.
+    eventually(TIME_LIMIT, "the observer subscribes", async || {
+        let channels: Vec<String> = cluster.server(2).query(cmd("PUBSUB").arg("CHANNELS")).await;
+        channels.iter().any(|channel| channel.contains("job"))
+    })
+    .await;
+    for server in cluster.some(0..2) {
+        server.freeze().await;
+    }
+    let lost = next(&mut lines_of_observer).await;
+    assert!(lost.starts_with("redquorum: no quorum: 1 of 3 nodes votes, 2 needed; "), "{lost}");
+    for server in cluster.some(0..2) {
+        server.thaw().await;
+    }
+    let mut back = next(&mut lines_of_observer).await;
+    if back.starts_with("redquorum: no quorum: ") {
+        // The nodes may return one by one, and with other reasons.
+        back = next(&mut lines_of_observer).await;
+    }
+    assert_eq!(back, "redquorum: there is a quorum again: enough nodes vote");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::FutureExt;
 
 use super::{
-    NONE, TTL, all_behave, client, election_of_new_client, leader_value, locked_nodes, pass, thaw_all,
+    NONE, TTL, Traces, all_behave, client, election_of_new_client, leader_value, locked_nodes, pass, thaw_all,
 };
 use crate::{
     LockOptions, MemoryCluster, Owner,
@@ -165,6 +165,26 @@ async fn a_campaign_tries_again_if_the_lease_is_lost_before_the_value_is_recorde
     let terms: Vec<u64> = terms.collect();
     assert!(terms.is_sorted() && terms.first() < terms.last(), "{terms:?}");
     assert_eq!(terms.last(), Some(&leadership.term().as_u64()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_of_publishing_without_a_quorum_causes_one_warning() {
+    let cluster = MemoryCluster::new(3);
+    let election = election_of_new_client(&cluster);
+    let mut campaign = Box::pin(election.campaign("host-1"));
+    all_behave(&cluster, &Behaviour::Hanging);
+    assert!(campaign.as_mut().now_or_never().is_none());
+    cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
+    all_behave(&cluster, &Behaviour::Failing(NodeError::Unreachable("down".into())));
+    let traces = Traces::begin();
+    assert!(tokio::time::timeout(SECOND * 9 / 10, campaign.as_mut()).await.is_err());
+    assert!(traces.warned().is_empty(), "{:?}", traces.warned());
+    assert!(tokio::time::timeout(5 * SECOND, campaign.as_mut()).await.is_err());
+    assert_eq!(traces.warned(), ["waiting without a quorum"]);
+    let shortage = traces.only("waiting without a quorum").field("shortage").to_owned();
+    assert!(shortage.contains("no quorum") && shortage.contains("down"), "{shortage}");
+    all_behave(&cluster, &Behaviour::Granting);
+    assert!(campaign.await.unwrap().is_valid());
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::{
     MemoryCluster,
     election::Election,
-    lock::tests::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all},
+    lock::tests::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all, traces::Traces},
 };
 
 mod campaigning;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 
-use super::{TTL, all_behave, client, election_of_new_client, server, thaw_all};
+use super::{TTL, Traces, all_behave, client, election_of_new_client, server, thaw_all};
 use crate::{
     MemoryCluster,
     election::{Leader, Leaders},
@@ -51,6 +51,24 @@ async fn an_observer_that_starts_before_the_election_receives_the_first_leader()
     assert_no_change(&mut leaders).await;
     let _leadership = election_of_new_client(&cluster).campaign("host-1").await.unwrap();
     assert_eq!(next(&mut leaders).await.value_str(), "host-1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_of_observing_without_a_quorum_causes_one_warning() {
+    let cluster = MemoryCluster::new(3);
+    let mut leaders = election_of_new_client(&cluster).observe().unwrap();
+    all_behave(&cluster, &Behaviour::Failing(NodeError::Unreachable("down".into())));
+    let traces = Traces::begin();
+    assert!(tokio::time::timeout(Duration::from_millis(900), leaders.next()).await.is_err());
+    assert!(traces.warned().is_empty(), "{:?}", traces.warned());
+    assert!(tokio::time::timeout(Duration::from_secs(50), leaders.next()).await.is_err());
+    assert_eq!(traces.warned(), ["waiting without a quorum"]);
+    let shortage = traces.only("waiting without a quorum").field("shortage").to_owned();
+    assert!(shortage.contains("no quorum") && shortage.contains("down"), "{shortage}");
+    all_behave(&cluster, &Behaviour::Granting);
+    let _leadership = election_of_new_client(&cluster).campaign("host-1").await.unwrap();
+    let leader = tokio::time::timeout(10 * TTL, leaders.next()).await.unwrap().unwrap();
+    assert_eq!(leader.value_str(), "host-1");
 }
 
 #[tokio::test(start_paused = true)]

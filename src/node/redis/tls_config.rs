@@ -10,7 +10,7 @@ use tokio_rustls::rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 
-use crate::error::ConfigError;
+use crate::error::{ConfigError, file_error};
 
 /// The certificates for TLS: the CAs to trust, and the certificate to show.
 #[derive(Clone, Debug, Default)]
@@ -67,9 +67,7 @@ impl Pem {
     fn error(&self, reason: String) -> ConfigError {
         match self {
             Self::Text(_) => tls_error(reason),
-            Self::File { path, .. } => {
-                ConfigError::File { path: path.clone(), line: None, reason: reason.into() }
-            }
+            Self::File { path, .. } => file_error(path, None, reason),
         }
     }
 }
