@@ -1,6 +1,6 @@
 //! Renewals and losses of leases: the reasons for a loss, the time at which the holder receives the loss, and `verify`.
 
-use std::{sync::Arc, time::Duration};
+use std::{sync::Arc, thread, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
 use tokio::runtime::{Builder, Handle};
@@ -414,7 +414,8 @@ async fn calls_in_flight_at_the_end_of_the_runtime_return_closed() {
     };
     all_behave(&cluster, &Behaviour::Hanging);
     let calls = calls_in_flight(&quorum);
-    runtime.shutdown_background();
+    // The drop waits for the end of all tasks.
+    thread::spawn(move || drop(runtime)).join().unwrap();
     for (name, call) in calls {
         assert_eq!(call.await, Err(Error::Closed(ClosedReason::RuntimeEnded)), "{name}");
     }

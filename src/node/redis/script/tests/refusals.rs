@@ -250,11 +250,6 @@ fn the_wait_queue_does_not_decide_whether_a_resource_is_free() {
         server.run(&format!("SET redquorum:queue:{{{name}}} x PX 120000"));
     }
     assert_eq!(assert_answers_without_a_queue(&mut server, "another type"), 0);
-    // A lock of a held resource needs no memory for its refusal either.
-    let (mut server, _) = registered();
-    server.run("CONFIG SET maxmemory 1");
-    let answer = server.one(&parameters(), &enqueue("held", "other", "other", 0, 50_000));
-    assert!(matches!(&answer, Answer::Queued(queued) if queued.arrival == 0), "{answer:?}");
 }
 
 /// If another line published, an answer could depend on the permission to publish.
