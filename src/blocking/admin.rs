@@ -1,4 +1,4 @@
-//! Blocking versions of the async functions of the module [`admin`](crate::admin). [`crate::admin::fingerprint`] is not
+//! Blocking versions of the async functions of the module [`crate::admin`]. [`crate::admin::fingerprint`] is not
 //! async, and is for both APIs.
 //!
 //! [`force_unlock`] and [`list`] use the thread of their client. Each other function starts a thread for the
