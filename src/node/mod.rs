@@ -38,7 +38,7 @@ pub(crate) use self::{
     reply::{Reply, Responder},
     request::{PendingUnlocks, Request},
 };
-use crate::values::{NodeError, Resource};
+use crate::values::Resource;
 
 /// One independent master.
 pub(crate) trait Node: fmt::Debug + Send + Sync {
@@ -68,7 +68,8 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
 
     /// Returns the error of the last notice that the node refused to publish on its present connection. If a call has
     /// such a notice, the error is set before the answer to the call.
-    fn unpublished(&self) -> Option<NodeError> {
+    #[cfg(any(test, feature = "__command"))]
+    fn unpublished(&self) -> Option<crate::values::NodeError> {
         None
     }
 

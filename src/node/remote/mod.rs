@@ -151,6 +151,7 @@ impl Node for RemoteNode {
         self.shared.lock().send_queue.undelivered(now).collect()
     }
 
+    #[cfg(any(test, feature = "__command"))]
     fn unpublished(&self) -> Option<NodeError> {
         self.shared.lock().unpublished.clone()
     }
