@@ -30,7 +30,7 @@ impl ReadPause {
         let state = Arc::new(PauseState::default());
         state.task.register(context.waker());
         let waker = Waker::from(Arc::clone(&state));
-        // The first poll of this future has the runtime wake the given waker after the other tasks.
+        // After the first poll of this future, the runtime wakes the given waker when the other ready tasks have run.
         let yielding = pin!(tokio::task::yield_now());
         if yielding.poll(&mut Context::from_waker(&waker)).is_ready() {
             waker.wake();
