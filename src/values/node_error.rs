@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::values::Printable;
+use crate::values::{ClosedReason, Printable};
 
 /// The error of a node that gave no vote. An error is never evidence that a resource is held, nor that it is
 /// free.
@@ -30,9 +30,9 @@ pub enum NodeError {
     /// the request.
     #[error("the connection broke before the answer came")]
     Disconnected,
-    /// The request was not sent, because the client is closed.
-    #[error("the client is closed")]
-    Closed,
+    /// The request was not sent, because the client no longer works, for this reason.
+    #[error("{0}")]
+    Closed(ClosedReason),
     /// `WRONGTYPE`: the key of the resource, or of its counter, holds something that is no lock or counter.
     #[error(
         "the key holds something that is not a lock (WRONGTYPE): name another resource, or delete the key"
@@ -168,7 +168,7 @@ impl NodeError {
                 | Self::Handshake(_)
                 | Self::Unresponsive
                 | Self::Overloaded
-                | Self::Closed
+                | Self::Closed(_)
                 | Self::NoCredentials(_)
         )
     }
