@@ -186,13 +186,16 @@ impl NodeError {
         )
     }
 
-    /// Adds the ACL user to the text about a missing permission, unless the server has named the user.
+    /// Adds the ACL user to the text about a refused login or a missing permission, unless the server has named the
+    /// user.
     pub(crate) fn with_user(self, user: Option<&str>) -> Self {
-        match (self, user) {
-            (Self::NoPermission(text), Some(user)) if !text.contains(&format!("User {user} ")) => {
+        let Some(user) = user else { return self };
+        match self {
+            Self::NoAuth(text) => Self::NoAuth(format!("{text} (user {user})").into()),
+            Self::NoPermission(text) if !text.contains(&format!("User {user} ")) => {
                 Self::NoPermission(format!("{text} (user {user})").into())
             }
-            (error, _) => error,
+            error => error,
         }
     }
 
@@ -279,6 +282,17 @@ mod tests {
             |is_node_ahead| NodeError::ClockOff { gap: Duration::from_secs(7200), is_node_ahead }.to_string();
         assert!(shown(true).starts_with("the clock of the node is 7200s ahead of the clock of this client"));
         assert!(shown(false).starts_with("the clock of the node is 7200s behind the clock of this client"));
+    }
+
+    #[test]
+    fn a_refused_login_names_its_user() {
+        let refused = |text: &str| NodeError::NoAuth(text.into());
+        let wrong = refused("invalid username-password pair").with_user(Some("app"));
+        assert_eq!(wrong, refused("invalid username-password pair (user app)"));
+        assert_eq!(
+            refused("the server wants a password").with_user(None),
+            refused("the server wants a password")
+        );
     }
 
     #[test]
