@@ -69,6 +69,8 @@ pub(crate) enum Mutation {
     TakeOverVoter,
     /// An `init` that ignores the renewals of another configuration.
     IgnoreForeignRenewal,
+    /// A node that counts as new after a give-up has opened it.
+    NewAfterGiveUp,
     /// A queue node that grants to any client.
     GrantOutOfTurn,
     /// A queue node that wakes no waiter.

@@ -12,6 +12,7 @@ mod connections {
     mod permissions;
     mod places;
     mod refusals;
+    mod secrets;
     mod sentinel;
     mod tls;
     mod told_reasons;

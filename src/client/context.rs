@@ -99,6 +99,16 @@ impl ClientContext {
         if self.home.is_left() { Some(ClosedReason::Forked) } else { self.closed_signal.reason() }
     }
 
+    /// Returns the reason for which the client no longer works, also if its runtime has ended and the client is not
+    /// closed yet; `None` if the client works.
+    pub(crate) fn end_reason(&self) -> Option<ClosedReason> {
+        // In a forked copy, the runtime of the client must not be used, not even to check its end.
+        if self.home.is_left() {
+            return Some(ClosedReason::Forked);
+        }
+        end_reason(&self.closed_signal, &*self.spawner)
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.closed_reason().is_some()
     }
@@ -205,7 +215,7 @@ impl ClientContext {
 
     /// Returns an error if the client is closed, or if its runtime has ended.
     pub(crate) fn ensure_running(&self) -> Result<(), Error> {
-        end_reason(&self.closed_signal, &*self.spawner).map_or(Ok(()), |reason| Err(Error::Closed(reason)))
+        self.end_reason().map_or(Ok(()), |reason| Err(Error::Closed(reason)))
     }
 
     /// Returns the error of a call without a quorum. If the client is closed, or its runtime has ended, the nodes are

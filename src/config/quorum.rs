@@ -1,12 +1,12 @@
 //! The settings that all locks of a quorum share, and their check.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use crate::{
     algorithm::{attempt::HEDGE_SHARE, node_set::MAX_NODES, tally::Electorate, validity::Validity},
     error::{ConfigError, out_of_range, refused_text},
     node::{NewNodes, QuarantineParameters, QuorumParameters, RestartGuard},
-    values::{Fingerprint, Label, MAX_LABEL_BYTES, may_be_url},
+    values::{Fingerprint, Label, MAX_LABEL_BYTES, may_be_url, shown_value},
 };
 
 /// The precision of the time from which a node computes the start of a lost counter. If a node forgot its counters
@@ -22,8 +22,9 @@ const PROTOCOL: u32 = 3;
 /// [`Duration`].
 const MAX_TTL_LIMIT: Duration = Duration::from_secs(3650 * 24 * 3600);
 
-/// The settings of a quorum before their check.
-#[derive(Clone, Debug)]
+/// The settings of a quorum before their check. `Debug` shows a refused name or label as its error does, because the
+/// text may be a url with a password.
+#[derive(Clone)]
 pub(crate) struct QuorumSettings {
     pub(crate) name: String,
     pub(crate) label: Option<String>,
@@ -172,6 +173,43 @@ impl Default for QuorumSettings {
             admits_new: false,
             is_read_only: false,
         }
+    }
+}
+
+impl fmt::Debug for QuorumSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name,
+            label,
+            votes_needed,
+            ttl,
+            max_ttl,
+            drift,
+            node_timeout,
+            attempt_timeout,
+            connect_timeout,
+            counter_ttl,
+            restart_guard,
+            admits_new,
+            is_read_only,
+        } = self;
+        let name = if self.check_name().is_ok() { name } else { shown_value(name) };
+        let shown_label = |label| if check_label(label).is_ok() { label } else { shown_value(label) };
+        f.debug_struct("QuorumSettings")
+            .field("name", &name)
+            .field("label", &label.as_deref().map(shown_label))
+            .field("votes_needed", votes_needed)
+            .field("ttl", ttl)
+            .field("max_ttl", max_ttl)
+            .field("drift", drift)
+            .field("node_timeout", node_timeout)
+            .field("attempt_timeout", attempt_timeout)
+            .field("connect_timeout", connect_timeout)
+            .field("counter_ttl", counter_ttl)
+            .field("restart_guard", restart_guard)
+            .field("admits_new", admits_new)
+            .field("is_read_only", is_read_only)
+            .finish()
     }
 }
 

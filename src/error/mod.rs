@@ -3,7 +3,6 @@
 //! A lock that another client holds is no error: the `try_` calls return `Ok(None)`.
 
 mod admin;
-mod closed;
 mod config;
 mod lease_lost;
 mod no_quorum;
@@ -12,7 +11,6 @@ mod no_quorum;
 pub(crate) use self::config::file_error;
 pub use self::{
     admin::AdminError,
-    closed::ClosedReason,
     config::ConfigError,
     lease_lost::{LeaseLost, LossReason},
     no_quorum::NoQuorum,
@@ -22,7 +20,7 @@ pub(crate) use self::{
     no_quorum::Goal,
 };
 pub use crate::values::{
-    InvalidResource, InvalidToken, NodeError, NodeReplies, NodeReply, Refusal, StaleToken,
+    ClosedReason, InvalidResource, InvalidToken, NodeError, NodeReplies, NodeReply, Refusal, StaleToken,
 };
 
 /// The reason why a call failed.

@@ -215,13 +215,15 @@ impl Lease {
 
     /// Returns the last reply of each node about the lease. The replies show the number of nodes that may still fail
     /// before the lease cannot be renewed.
+    ///
+    /// If the client no longer works, the reply of every node is [`NodeError::Closed`], with the reason.
     #[must_use]
     pub fn node_replies(&self) -> NodeReplies {
         let context = &self.client.context;
-        if self.is_forked() {
-            return context.same_replies(&NodeReply::Failed(NodeError::Closed));
+        match context.end_reason() {
+            Some(reason) => context.same_replies(&NodeReply::Failed(NodeError::Closed(reason))),
+            None => self.active.node_replies(context),
         }
-        self.active.node_replies(context)
     }
 
     /// Runs the work of a call on this lease. In a forked process, returns the loss of the lease instead, and also if

@@ -141,7 +141,7 @@ fn of_error(error: &NodeError) -> &'static str {
         NodeError::Unresponsive => "unresponsive",
         NodeError::Overloaded => "overloaded",
         NodeError::Disconnected => "disconnected",
-        NodeError::Closed => "closed",
+        NodeError::Closed(_) => "closed",
         NodeError::WrongType => "wrong_type",
         NodeError::NoAuth(_) => "no_auth",
         NodeError::NoCredentials(_) => "no_credentials",

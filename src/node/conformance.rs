@@ -18,7 +18,7 @@ use crate::{
             withdraw, write_back,
         },
     },
-    values::{LeaseId, NodeError},
+    values::{ClosedReason, LeaseId, NodeError},
 };
 
 /// An empty node, and a way to advance its time.
@@ -345,5 +345,8 @@ async fn a_listener_gets_one_notice_when_a_latch_opens(test_node: &TestNode) {
 
 async fn a_closed_node_refuses_locks(test_node: &TestNode) {
     test_node.node.close().await;
-    assert_eq!(test_node.ask(lock("closed", "1", 30_000, 0)).await, Answer::Error(NodeError::Closed));
+    assert_eq!(
+        test_node.ask(lock("closed", "1", 30_000, 0)).await,
+        Answer::Error(NodeError::Closed(ClosedReason::ShutDown))
+    );
 }

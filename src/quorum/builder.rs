@@ -541,7 +541,7 @@ impl fmt::Debug for NodeSource {
         match self {
             Self::Url { url, .. } => f.write_str(&without_password(url)),
             #[cfg(feature = "unstable-redis")]
-            Self::Client(client) => client.fmt(f),
+            Self::Client(client) => f.write_str(Route::from_client(client).address()),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::{
     client::broadcast::{collect_with_times, send_inspect},
+    error::ClosedReason,
     lock::{inspection, node_inspection::NodeInspection},
     node::{Answer, names},
     process::Forked,
@@ -25,7 +26,9 @@ impl Quorum {
     /// service or for a display.
     ///
     /// The call waits until all nodes have answered, but for at most a node timeout. The call never fails: in the
-    /// report, a node without an answer has an error. If the client is closed, every node has the error `Closed`.
+    /// report, a node without an answer has an error. If the client no longer works, every node has the error
+    /// [`NodeError::Closed`], with the reason. If the client ends during the call, the nodes without an answer have
+    /// this error.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -49,11 +52,20 @@ impl Quorum {
             let fanout = send_inspect(context, &Resource::internal(names::HEALTH.as_bytes()), deadline);
             collect_with_times(context, fanout, deadline).await
         };
-        let closed = || context.nodes.iter().map(|_| (Answer::Error(NodeError::Closed), None)).collect();
-        let answers = match context.is_closed() {
-            true => closed(),
-            false => context.unless_forked(inspecting).await.unwrap_or_else(|Forked| closed()),
+        let closed = |reason| (Answer::Error(NodeError::Closed(reason)), None);
+        let all_closed = |reason| context.nodes.iter().map(|_| closed(reason)).collect();
+        let mut answers: Vec<_> = match context.end_reason() {
+            Some(reason) => all_closed(reason),
+            None => {
+                let inspected = context.unless_forked(inspecting).await;
+                inspected.unwrap_or_else(|Forked| all_closed(ClosedReason::Forked))
+            }
         };
+        // The end of the client, and not the node, is the reason of an error at that time.
+        if let Some(reason) = context.end_reason() {
+            let errors = answers.iter_mut().filter(|(answer, _)| matches!(answer, Answer::Error(_)));
+            errors.for_each(|answer| *answer = closed(reason));
+        }
         Health { nodes: inspection::by_node(context, start, answers), needed: settings.electorate.needed() }
     }
 }

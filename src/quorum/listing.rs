@@ -18,10 +18,7 @@ use crate::{
     },
     clock::Instant,
     error::{Error, Goal, NoQuorum},
-    lock::{
-        inspection::{Inspection, by_node},
-        node_inspection::NodeInspection,
-    },
+    lock::inspection::{Inspection, by_node},
     node::{Answer, List, Operation, names},
     quorum::Quorum,
     values::{NodeError, NodeReply, Resource},
@@ -177,32 +174,35 @@ async fn list_with(
     if replies.done() < needed {
         return Err(context.no_quorum(NoQuorum::new(Goal::List, replies)));
     }
-    let errors: Vec<_> = scans.iter().map(|(_, error)| error.clone()).collect();
-    let names = merged(scans.into_iter().map(|(keys, _)| keys)).filter(|(name, _)| is_wanted(name));
+    let (keys, errors): (Vec<_>, Vec<_>) = scans.into_iter().unzip();
+    let names = merged(&keys).into_iter().filter(|(name, _)| is_wanted(name));
     let inspections =
         names.map(|(name, key)| inspect_listed(context, &errors, name, key)).collect::<Vec<_>>();
     let inspecting = stream::iter(inspections).buffered(MAX_CONCURRENT).collect::<Vec<_>>();
     let locks = context.in_process(inspecting.map(Ok)).await?;
     // The nodes of a closed client do not answer, and a lock without answers would be missing in the list.
     context.ensure_running()?;
-    // A lock may have been unlocked after it was listed.
-    let is_held_anywhere =
-        |(_, inspection): &(LockName, Inspection)| inspection.nodes().any(NodeInspection::is_held);
-    let locks: Vec<_> = locks.into_iter().filter(is_held_anywhere).collect();
-    for node in locks.iter().flat_map(|(_, inspection)| inspection.nodes()) {
+    for node in locks.iter().flat_map(|(_, _, inspection)| inspection.nodes()) {
         if let Err(error) = node.holder() {
             silent.entry(node.address().into()).or_insert_with(|| error.clone());
         }
     }
-    Ok(Listing { locks, silent })
+    let locks = locks.into_iter().filter(|(_, key, inspection)| may_exist(key, inspection, &keys));
+    Ok(Listing { locks: locks.map(|(name, _, inspection)| (name, inspection)).collect(), silent })
 }
 
 /// Returns the keys that the nodes have listed, each once, in the order of the names.
-fn merged(keys: impl Iterator<Item = BTreeSet<Resource>>) -> impl Iterator<Item = (LockName, Resource)> {
+fn merged(keys: &[BTreeSet<Resource>]) -> BTreeSet<(LockName, Resource)> {
     // The key distinguishes release watchers of the same name. Two sets of resources have such watchers if their first
     // resource and number of resources are the same.
-    let named: BTreeSet<_> = keys.flatten().map(|key| (LockName::of_key(key.clone()), key)).collect();
-    named.into_iter()
+    keys.iter().flatten().map(|key| (LockName::of_key(key.clone()), key.clone())).collect()
+}
+
+/// Whether a node has the listed lock, or a node that listed the lock did not answer the inspection. Otherwise the lock
+/// was unlocked after it was listed.
+fn may_exist(key: &Resource, inspection: &Inspection, listed: &[BTreeSet<Resource>]) -> bool {
+    let mut nodes = inspection.nodes().zip(listed);
+    nodes.any(|(node, listed)| node.is_held() || (node.holder().is_err() && listed.contains(key)))
 }
 
 /// Returns all keys that a node lists step by step, and the error if one ended the list early.
@@ -238,7 +238,7 @@ async fn inspect_listed(
     errors: &[Option<NodeError>],
     name: LockName,
     key: Resource,
-) -> (LockName, Inspection) {
+) -> (LockName, Resource, Inspection) {
     let (start, deadline) = (context.now(), deadline(context));
     let listed = errors.iter().enumerate().filter(|(_, error)| error.is_none()).map(|(node, _)| node);
     let fanout = send_inspect_to(context, listed, &key, deadline);
@@ -249,7 +249,7 @@ async fn inspect_listed(
         }
     }
     let needed = context.settings.electorate.needed();
-    (name, Inspection::new(by_node(context, start, answers), needed))
+    (name, key, Inspection::new(by_node(context, start, answers), needed))
 }
 
 fn deadline(context: &ClientContext) -> Instant {
@@ -259,7 +259,8 @@ fn deadline(context: &ClientContext) -> Instant {
 
 impl Listing {
     /// Returns the locks that at least one node has, in the order of the names. [`Inspection::state`] shows whether a
-    /// quorum has the lock.
+    /// quorum has the lock. A lock is also listed if a node with the key did not answer the inspection. Such a lock may
+    /// have no holder on any node that answered.
     pub fn locks(&self) -> impl Iterator<Item = (&LockName, &Inspection)> {
         self.locks.iter().map(|(name, inspection)| (name, inspection))
     }

@@ -106,9 +106,7 @@ pub fn overridden_variables(
     arguments: &Arguments,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<&'static str>, ConfigError> {
-    let Sources { arguments, variables, in_file, is_file_first, .. } =
-        Sources::read(arguments, &environment)?;
-    Ok(if is_file_first { variables.overridden_by(&in_file, &arguments) } else { Vec::new() })
+    Sources::read(arguments, &environment).map(|sources| sources.beside_file(RawSettings::overridden_by))
 }
 
 /// Returns the variables of settings that all clients of a quorum share, if the variables apply because neither the
@@ -122,10 +120,12 @@ pub fn shared_variables_beside_file(
     arguments: &Arguments,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<&'static str>, ConfigError> {
-    let Sources { arguments, variables, in_file, is_file_first, .. } =
-        Sources::read(arguments, &environment)?;
-    Ok(if is_file_first { variables.shared_beside(&in_file, &arguments) } else { Vec::new() })
+    Sources::read(arguments, &environment).map(|sources| sources.beside_file(RawSettings::shared_beside))
 }
+
+/// A function that selects variables by the settings of the environment, the file and the arguments, in this order.
+#[cfg(feature = "__command")]
+type VariableSelection = fn(&RawSettings, &RawSettings, &RawSettings) -> Vec<&'static str>;
 
 /// The settings of each source.
 struct Sources {
@@ -149,6 +149,13 @@ impl Sources {
         let path = file.or_else(|| environment.path(CONFIG_VARIABLE));
         let in_file = path.as_deref().map(RawSettings::read).transpose()?.unwrap_or_default();
         Ok(Self { arguments, variables, in_file, path, is_file_first })
+    }
+
+    /// Returns the variables that `select` finds in the settings of the environment, the file and the arguments, if the
+    /// file overrides the environment; otherwise no variables.
+    #[cfg(feature = "__command")]
+    fn beside_file(&self, select: VariableSelection) -> Vec<&'static str> {
+        if self.is_file_first { select(&self.variables, &self.in_file, &self.arguments) } else { Vec::new() }
     }
 
     /// Returns the path of the settings file if the urls of the nodes are those of the file.

@@ -2,6 +2,7 @@
 //! for `mutation`.
 
 mod arrivals;
+mod closed_reason;
 mod fence;
 mod fencing_token;
 mod fingerprint;
@@ -23,6 +24,7 @@ pub(crate) use self::{
     shown_value::{may_be_url, shown_name, shown_value},
 };
 pub use self::{
+    closed_reason::ClosedReason,
     fence::{Fence, StaleToken},
     fencing_token::{FencingToken, InvalidToken},
     lease_id::LeaseId,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::values::Printable;
+use crate::values::{ClosedReason, Printable};
 
 /// The error of a node that gave no vote. An error is never evidence that a resource is held, nor that it is
 /// free.
@@ -30,9 +30,9 @@ pub enum NodeError {
     /// the request.
     #[error("the connection broke before the answer came")]
     Disconnected,
-    /// The request was not sent, because the client is closed.
-    #[error("the client is closed")]
-    Closed,
+    /// The request was not sent, because the client no longer works, for this reason.
+    #[error("{0}")]
+    Closed(ClosedReason),
     /// `WRONGTYPE`: the key of the resource, or of its counter, holds something that is no lock or counter.
     #[error(
         "the key holds something that is not a lock (WRONGTYPE): name another resource, or delete the key"
@@ -168,7 +168,7 @@ impl NodeError {
                 | Self::Handshake(_)
                 | Self::Unresponsive
                 | Self::Overloaded
-                | Self::Closed
+                | Self::Closed(_)
                 | Self::NoCredentials(_)
         )
     }
@@ -186,13 +186,16 @@ impl NodeError {
         )
     }
 
-    /// Adds the ACL user to the text about a missing permission, unless the server has named the user.
+    /// Adds the ACL user to the text about a refused login or a missing permission, unless the server has named the
+    /// user.
     pub(crate) fn with_user(self, user: Option<&str>) -> Self {
-        match (self, user) {
-            (Self::NoPermission(text), Some(user)) if !text.contains(&format!("User {user} ")) => {
+        let Some(user) = user else { return self };
+        match self {
+            Self::NoAuth(text) => Self::NoAuth(format!("{text} (user {user})").into()),
+            Self::NoPermission(text) if !text.contains(&format!("User {user} ")) => {
                 Self::NoPermission(format!("{text} (user {user})").into())
             }
-            (error, _) => error,
+            error => error,
         }
     }
 
@@ -279,6 +282,17 @@ mod tests {
             |is_node_ahead| NodeError::ClockOff { gap: Duration::from_secs(7200), is_node_ahead }.to_string();
         assert!(shown(true).starts_with("the clock of the node is 7200s ahead of the clock of this client"));
         assert!(shown(false).starts_with("the clock of the node is 7200s behind the clock of this client"));
+    }
+
+    #[test]
+    fn a_refused_login_names_its_user() {
+        let refused = |text: &str| NodeError::NoAuth(text.into());
+        let wrong = refused("invalid username-password pair").with_user(Some("app"));
+        assert_eq!(wrong, refused("invalid username-password pair (user app)"));
+        assert_eq!(
+            refused("the server wants a password").with_user(None),
+            refused("the server wants a password")
+        );
     }
 
     #[test]

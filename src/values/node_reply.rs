@@ -229,4 +229,10 @@ mod tests {
         assert_eq!(NodeReply::Pending.to_string(), "no answer before the end of the call");
         assert_eq!(NodeReply::Done.to_string(), "done");
     }
+
+    #[test]
+    fn the_refusal_of_a_latch_with_another_count_names_the_count() {
+        let refused = NodeReply::Refused(Refusal::CountMismatch { recorded: 3 });
+        assert_eq!(refused.to_string(), "the latch has the count 3 there");
+    }
 }

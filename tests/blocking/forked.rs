@@ -8,7 +8,7 @@ use std::{
 use redquorum::{
     Error,
     blocking::{Quorum, admin},
-    error::{ClosedReason, ConfigError, LossReason},
+    error::{ClosedReason, ConfigError, LossReason, NodeError, NodeReply},
 };
 use redquorum_tests::ForkedProcess;
 
@@ -44,6 +44,11 @@ fn no_call_blocks_and_no_lease_is_valid_in_a_forked_process() {
         assert_eq!(quorum.election("e").campaign("w").unwrap_err(), FORKED);
         assert_eq!(quorum.inspect("held").unwrap_err(), FORKED);
         assert_eq!(admin::list(&quorum, |_| true).unwrap_err(), FORKED);
+        assert_eq!(admin::force_unlock(&quorum, "held").unwrap_err(), FORKED);
+        let closed = NodeError::Closed(ClosedReason::Forked);
+        assert!(quorum.health().nodes().all(|node| node.holder() == Err(&closed)));
+        let failed = NodeReply::Failed(closed);
+        assert!(guard.node_replies().iter().all(|(_, reply)| *reply == failed));
         assert!(leaders.next_within(WAIT).unwrap().is_none() && leaders.next().is_none());
         assert!(quorum.shutdown().is_complete());
         assert!(matches!(guard.unlock().unwrap_err(), Error::LeaseLost(lost) if lost.reason == LOST));

@@ -2,13 +2,14 @@
 
 use std::{
     fmt::Debug,
+    net::TcpListener,
     time::{Duration, Instant},
 };
 
 use futures::{FutureExt, StreamExt, executor::block_on};
 use redquorum::{
     Error, LockOptions, MemoryCluster, MultiLock, Owner, Quorum, admin,
-    error::{ClosedReason, ConfigError, LossReason},
+    error::{AdminError, ClosedReason, ConfigError, LossReason, NodeError, NodeReply},
 };
 use redquorum_tests::ForkedProcess;
 use tokio::runtime::{Builder, Runtime};
@@ -74,7 +75,10 @@ fn assert_no_call_works(quorum: &Quorum, reason: ClosedReason) {
     assert_closed(reason, quorum.inspect("held"));
     assert_closed(reason, admin::list(quorum, |_| true));
     assert_closed(reason, admin::force_unlock(quorum, "held"));
-    assert_eq!(at_once(quorum.health()).voting(), 0);
+    let health = at_once(quorum.health());
+    assert_eq!(health.nodes().count(), 3);
+    assert!(health.nodes().all(|node| node.holder() == Err(&NodeError::Closed(reason))), "{health}");
+    assert!(health.to_string().contains(&reason.to_string()), "{health}");
     at_once(quorum.shutdown());
     assert_closed(reason, lock.lock());
 }
@@ -88,7 +92,9 @@ fn assert_not_valid(lease: &redquorum::Lease, reason: ClosedReason) {
     assert_lost(reason, lease.renew());
     assert_lost(reason, lease.verify());
     assert_lost(reason, lease.while_valid(async { panic!("the work begins") }));
-    assert!(!format!("{lease:?} {} {}", lease.holds(), lease.node_replies()).is_empty());
+    assert!(!format!("{lease:?} {}", lease.holds()).is_empty());
+    let (replies, closed) = (lease.node_replies(), NodeReply::Failed(NodeError::Closed(reason)));
+    assert!(replies.iter().count() == 3 && replies.iter().all(|(_, reply)| *reply == closed), "{replies}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -235,6 +241,55 @@ fn calls_that_wait_elsewhere_end_with_the_runtime_of_their_client() {
         assert_eq!(waiting.await.unwrap_err(), ended);
         assert_eq!(lost.await.reason, LossReason::Closed(ClosedReason::RuntimeEnded));
         drop(held);
+    });
+}
+
+/// Returns the address of a server that accepts connections and sends nothing.
+fn silent_server() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("redis://{}", listener.local_addr().unwrap());
+    (listener, address)
+}
+
+/// Asserts that each call of an administrator that waits for silent nodes ends with the reason, once the client of the
+/// call is closed by `close`. The calls are polled first on the runtime that `close` receives.
+fn assert_admin_calls_end(reason: ClosedReason, close: impl FnOnce(Runtime, &mut dyn FnMut())) {
+    let [(_listening, from), (_also_listening, to)] = [silent_server(), silent_server()];
+    let [from, to] = [("old", from), ("new", to)]
+        .map(|(name, url)| Quorum::builder().name(name).nodes([url]).connect_timeout(WAIT));
+    let runtime = single_threaded();
+    let mut calls = [
+        admin::init(&from).boxed_local(),
+        admin::init_if_needed(&from).map(|outcome| outcome.map(drop)).boxed_local(),
+        admin::reconfigure(&from, &to).boxed_local(),
+        admin::give_up_reconfigure(&from, &to).boxed_local(),
+    ];
+    runtime.block_on(async {
+        for call in &mut calls {
+            assert!(call.now_or_never().is_none());
+        }
+    });
+    close(runtime, &mut || {
+        for call in &mut calls {
+            assert_eq!(at_once(call), Err(AdminError::Closed(reason)));
+        }
+    });
+}
+
+#[test]
+fn admin_calls_that_were_pending_at_a_fork_end_in_the_child() {
+    assert_admin_calls_end(ClosedReason::Forked, |_runtime, assert_ended| {
+        ForkedProcess::start(assert_ended).wait();
+    });
+}
+
+#[test]
+fn admin_calls_end_with_their_runtime() {
+    assert_admin_calls_end(ClosedReason::RuntimeEnded, |runtime, assert_ended| {
+        drop(runtime);
+        let second = single_threaded();
+        let _entered = second.enter();
+        assert_ended();
     });
 }
 

@@ -188,6 +188,10 @@ fn explained(error: AdminError, is_give_up: bool) -> Failure {
     let AdminError::Incomplete(replies) = &error else { return error.into() };
     let is_of_another_move =
         |reply: &NodeReply| matches!(reply, NodeReply::Refused(Refusal::WrongQuorum { .. }));
+    // Only an old node can have this reply, because a new node without metadata can take part.
+    let has_no_metadata =
+        |reply: &NodeReply| matches!(reply, NodeReply::Refused(Refusal::Quarantined { remaining: None, .. }));
+    let is_any_without_metadata = replies.iter().any(|(_, reply)| has_no_metadata(reply));
     let remedy = match (replies.iter().any(|(_, reply)| is_of_another_move(reply)), is_give_up) {
         (false, true) => {
             "the nodes that are done are open again; start the other nodes, and run the command again"
@@ -204,7 +208,10 @@ fn explained(error: AdminError, is_give_up: bool) -> Failure {
         }
     };
     let failure = Failure::from(error);
-    let message = format!("{}; {remedy}", failure.message);
+    let check = "; check the addresses in the file of --from, because a server without metadata may be no node of the \
+                 quorum";
+    let check = if is_any_without_metadata { check } else { "" };
+    let message = format!("{}{check}; {remedy}", failure.message);
     Failure { message, ..failure }
 }
 

@@ -28,7 +28,7 @@ enum LockKind {
     ReleaseWatcher,
 }
 
-/// A lock that at least one node has.
+/// A lock that at least one node has listed.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     kind: LockKind,
@@ -152,13 +152,14 @@ fn short_name(owner: &LeaseId) -> String {
 }
 
 /// Returns the text for the owner: the holder, with the number of holds if there are several, or the readers. If no
-/// quorum names a holder, returns the holder on the first node that has a holder.
+/// quorum names a holder, returns the holder on the first node that has a holder. If no node that answered has a
+/// holder, the owner is unknown.
 fn owner_of(found: &Inspection, named: impl Fn(&LeaseId) -> String) -> String {
     let (owner, holds) = match found.state() {
         LockState::Held | LockState::Shared => (found.holder(), found.holds()),
         _ => match found.nodes().find(|node| node.is_held()) {
             Some(node) => (node.holder().ok().flatten(), node.holds()),
-            None => (None, 0),
+            None => return "(unknown)".to_owned(),
         },
     };
     if owner.is_some_and(LeaseId::is_of_readers) {

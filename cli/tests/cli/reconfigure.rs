@@ -151,6 +151,19 @@ async fn a_move_closes_no_node_until_each_new_node_answers() {
 }
 
 #[tokio::test]
+async fn a_move_from_servers_without_metadata_suggests_to_check_their_addresses() {
+    let (fixture, wrong) = (Fixture::start().await, Cluster::start(2).await);
+    let urls: Vec<String> = wrong.urls().into_iter().chain([fixture.cluster.urls().swap_remove(0)]).collect();
+    fixture.write("old", &urls);
+    for arguments in [&["--yes"][..], &["--give-up"]] {
+        let refused = output(fixture.reconfigure(arguments)).await;
+        let printed = stderr(&refused);
+        assert_eq!(exit_code(&refused), 69, "{printed}");
+        assert!(printed.contains("check the addresses in the file of --from"), "{printed}");
+    }
+}
+
+#[tokio::test]
 async fn a_new_node_of_another_quorum_or_without_answers_prevents_the_move() {
     let fixture = Fixture::start().await;
     // A server that accepts connections and never answers.

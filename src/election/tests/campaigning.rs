@@ -1,6 +1,6 @@
 //! Campaigns: elected, refused and failed candidates.
 
-use std::time::Duration;
+use std::{pin::Pin, time::Duration};
 
 use futures::FutureExt;
 
@@ -15,6 +15,13 @@ use crate::{
 };
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// Polls a campaign until every node has executed its lock, and leaves all further requests unanswered.
+fn lock_all_nodes(cluster: &MemoryCluster, campaign: Pin<&mut impl Future>) {
+    all_behave(cluster, &Behaviour::Hanging);
+    assert!(campaign.now_or_never().is_none());
+    cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
+}
 
 #[tokio::test(start_paused = true)]
 async fn queries_return_the_leader_once_its_campaign_has_returned() {
@@ -103,9 +110,7 @@ async fn a_dropped_campaign_leaves_no_key() {
 
     // The campaign is dropped after the lock round, and before any node has recorded the value.
     let mut campaign = Box::pin(election.campaign("host-1"));
-    all_behave(&cluster, &Behaviour::Hanging);
-    assert!(campaign.as_mut().now_or_never().is_none());
-    cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
+    lock_all_nodes(&cluster, campaign.as_mut());
     assert!(campaign.as_mut().now_or_never().is_none());
     assert_eq!(locked_nodes(&cluster), [0, 1, 2]);
     drop(campaign);
@@ -118,9 +123,7 @@ async fn a_campaign_returns_only_after_a_quorum_has_recorded_the_value() {
     let cluster = MemoryCluster::new(3);
     let election = election_of_new_client(&cluster);
     let mut campaign = Box::pin(election.campaign("host-1"));
-    all_behave(&cluster, &Behaviour::Hanging);
-    assert!(campaign.as_mut().now_or_never().is_none());
-    cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
+    lock_all_nodes(&cluster, campaign.as_mut());
     let early_end = tokio::time::timeout(3 * SECOND, campaign.as_mut()).await;
     assert!(early_end.is_err(), "the campaign has ended before a quorum recorded the value");
     thaw_all(&cluster);
@@ -151,9 +154,7 @@ async fn a_campaign_tries_again_if_the_lease_is_lost_before_the_value_is_recorde
     let cluster = MemoryCluster::new(3);
     let election = election_of_new_client(&cluster).options(LockOptions::new().quorum_timeout(10 * TTL));
     let mut campaign = Box::pin(election.campaign("host-1"));
-    all_behave(&cluster, &Behaviour::Hanging);
-    assert!(campaign.as_mut().now_or_never().is_none());
-    cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
+    lock_all_nodes(&cluster, campaign.as_mut());
     assert!(tokio::time::timeout(2 * TTL, campaign.as_mut()).await.is_err());
     thaw_all(&cluster);
     let leadership = campaign.await.unwrap();
@@ -172,9 +173,7 @@ async fn a_second_of_publishing_without_a_quorum_causes_one_warning() {
     let cluster = MemoryCluster::new(3);
     let election = election_of_new_client(&cluster);
     let mut campaign = Box::pin(election.campaign("host-1"));
-    all_behave(&cluster, &Behaviour::Hanging);
-    assert!(campaign.as_mut().now_or_never().is_none());
-    cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
+    lock_all_nodes(&cluster, campaign.as_mut());
     all_behave(&cluster, &Behaviour::Failing(NodeError::Unreachable("down".into())));
     let traces = Traces::begin();
     assert!(tokio::time::timeout(SECOND * 9 / 10, campaign.as_mut()).await.is_err());
@@ -192,9 +191,7 @@ async fn try_campaign_fails_and_unlocks_if_no_quorum_records_the_value() {
     let cluster = MemoryCluster::new(3);
     let election = election_of_new_client(&cluster);
     let mut attempt = Box::pin(election.try_campaign("host-1"));
-    all_behave(&cluster, &Behaviour::Hanging);
-    assert!(attempt.as_mut().now_or_never().is_none());
-    cluster.servers().iter().for_each(|server| assert!(server.answer_next()));
+    lock_all_nodes(&cluster, attempt.as_mut());
     assert!(matches!(attempt.await, Err(Error::NoQuorum(_))));
     thaw_all(&cluster);
     assert_eq!(locked_nodes(&cluster), NONE);

@@ -25,7 +25,7 @@ use crate::{
         memory::listeners::Listeners,
         state::{NodeState, NodeTime},
     },
-    values::{NodeError, Resource},
+    values::{ClosedReason, NodeError, Resource},
 };
 
 #[cfg(test)]
@@ -158,7 +158,7 @@ impl Node for MemoryNode {
     fn call(&self, request: Request) -> Reply {
         let operations = request.operations.len();
         if self.is_closed.load(Ordering::Acquire) && !request.operations.iter().all(Operation::must_deliver) {
-            return Reply::error(operations, &NodeError::Closed);
+            return Reply::error(operations, &NodeError::Closed(ClosedReason::ShutDown));
         }
         let (responder, reply) = Reply::channel(operations);
         self.server.handle(&self.parameters, request, responder);

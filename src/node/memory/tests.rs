@@ -16,7 +16,7 @@ use crate::{
         memory::{Behaviour, MemoryNode, MemoryServer, SWEEP_AFTER},
         operation::samples::{inspect, lock, parameters, resource, take, unlock},
     },
-    values::NodeError,
+    values::{ClosedReason, NodeError},
 };
 
 /// A clock whose time changes only by `advance`.
@@ -87,7 +87,10 @@ fn the_close_of_a_client_does_not_close_the_server() {
     answer(&*node, lock("a", "1", 5000, 0));
     assert!(matches!(answer(&other_client, lock("a", "2", 5000, 0)), Answer::Held(_)));
     node.close().now_or_never().expect("no unlock is undelivered");
-    assert_eq!(answer(&*node, lock("b", "1", 5000, 0)), Answer::Error(NodeError::Closed));
+    assert_eq!(
+        answer(&*node, lock("b", "1", 5000, 0)),
+        Answer::Error(NodeError::Closed(ClosedReason::ShutDown))
+    );
     assert_eq!(answer(&*node, unlock("a", "1", true, false)), Answer::Unlocked { deleted: 1 });
     assert!(matches!(answer(&other_client, take("a", "2", 5000)), Answer::Granted { .. }));
 }

@@ -163,7 +163,7 @@ impl Endpoint {
         self.login.database()
     }
 
-    /// Returns the user of the last login; `None` if neither the url nor the credentials name a user.
+    /// Returns the user of the last login; `None` for a connection without a login.
     pub(super) fn user(&self) -> Option<String> {
         self.login.user()
     }

@@ -17,6 +17,9 @@ use redis::{ProtocolVersion, RedisConnectionInfo};
 use super::dial_limit::DialLimit;
 use crate::{mutex::lock, values::NodeError};
 
+/// The user of a login with a password alone.
+const DEFAULT_USER: &str = "default";
+
 /// The user and the password for a login at a server, which a provider of
 /// [`QuorumBuilder::credentials`](crate::QuorumBuilder::credentials) returns. `Debug` does not show the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -129,13 +132,18 @@ impl Login {
         Self { source: Some(Arc::new(LoginSource { provider, node, state })), ..self }
     }
 
-    /// Returns the user of the last login; `None` if neither the url nor the credentials name a user.
+    /// Returns the user of the last login; `None` for a connection without a login. A password without a user is that
+    /// of the user `default`.
     pub(super) fn user(&self) -> Option<String> {
         let latest = self.source.as_ref().and_then(|source| lock(&source.state).latest.clone());
-        match latest {
-            Some(credentials) => credentials.and_then(|credentials| credentials.user),
-            None => self.settings.username().map(str::to_owned),
-        }
+        let user = match latest {
+            Some(credentials) => credentials?.user,
+            None => {
+                self.settings.password()?;
+                self.settings.username().map(str::to_owned)
+            }
+        };
+        Some(user.unwrap_or_else(|| DEFAULT_USER.to_owned()))
     }
 
     pub(super) fn database(&self) -> i64 {
@@ -269,6 +277,14 @@ mod tests {
         let clock = TokioClock::new();
         let without_user = login_of(|_| Ok(Credentials::new("word")));
         assert_eq!(user_and_password(&without_user, &clock).await, pair("default", "word"));
+        assert_eq!(without_user.user().as_deref(), Some("default"));
+    }
+
+    #[test]
+    fn a_login_without_a_password_has_no_user() {
+        assert_eq!(Login::new(&RedisConnectionInfo::default(), 0).user(), None);
+        let with_password = RedisConnectionInfo::default().set_password("word");
+        assert_eq!(Login::new(&with_password, 0).user().as_deref(), Some("default"));
     }
 
     /// Returns a login with a provider that gets the number of each call, from 0.

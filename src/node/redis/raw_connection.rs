@@ -54,7 +54,7 @@ pub(super) struct RawConnection {
     pub(super) budget: Arc<ReadBudget>,
     /// Whether the user drives the connection.
     is_driven_by_user: bool,
-    /// The ACL user of the login, for errors; `None` if neither the url nor the credentials name a user.
+    /// The ACL user of the login, for errors; `None` for a connection without a login.
     acl_user: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl RawConnection {
         Self { multiplexed, driver, waker_filter, pushes, budget, is_driven_by_user, acl_user: None }
     }
 
-    /// Adds the ACL user of the login to an error about a missing permission.
+    /// Adds the ACL user of the login to an error about a refused login or a missing permission.
     pub(super) fn with_user(&self, error: NodeError) -> NodeError {
         error.with_user(self.acl_user.as_deref())
     }

@@ -10,7 +10,10 @@ use tokio_rustls::rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 
-use crate::error::{ConfigError, file_error};
+use crate::{
+    error::{ConfigError, file_error},
+    values::shown_name,
+};
 
 /// The certificates for TLS: the CAs to trust, and the certificate to show.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +79,7 @@ impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => write!(f, "{} bytes", text.len()),
-            Self::File { path, .. } => path.fmt(f),
+            Self::File { path, .. } => write!(f, "{:?}", shown_name(&path.to_string_lossy())),
         }
     }
 }

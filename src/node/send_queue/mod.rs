@@ -41,7 +41,7 @@ use crate::{
         request::{PendingUnlocks, Request, RequestSize},
         transport::BatchId,
     },
-    values::{LeaseId, NodeError},
+    values::{ClosedReason, LeaseId, NodeError},
 };
 
 mod in_flight;
@@ -118,7 +118,8 @@ enum Stage {
     Open,
     /// The stage after [`close`](SendQueue::close), in which only unlocks are accepted.
     Closing,
-    Ended,
+    /// The stage after [`end`](SendQueue::end), with the reason why no request is accepted.
+    Ended(ClosedReason),
 }
 
 impl SendQueue {
@@ -213,7 +214,7 @@ impl SendQueue {
         let last = match self.stage {
             // A closed queue is done when the deadlines of all requests have passed, even without any other event.
             Stage::Closing => self.unanswered().map(|item| item.until).max(),
-            Stage::Open | Stage::Ended => None,
+            Stage::Open | Stage::Ended(_) => None,
         };
         let retry = self.retries.keys().next().map(|(at, _)| *at);
         [self.in_flight.deadline(), self.unsent.earliest(), last, retry].into_iter().flatten().min()
@@ -311,13 +312,20 @@ impl SendQueue {
     }
 
     /// Ends the queue: accepts no request from now on, and answers all requests that are left.
+    ///
+    /// A queue that was not closed ends with the runtime of its client.
     pub(crate) fn end(&mut self) {
-        self.stage = Stage::Ended;
+        let reason = match self.stage {
+            Stage::Open => ClosedReason::RuntimeEnded,
+            Stage::Closing => ClosedReason::ShutDown,
+            Stage::Ended(reason) => reason,
+        };
+        self.stage = Stage::Ended(reason);
         for (_, item) in self.in_flight.take_all() {
             item.error(&NodeError::Disconnected);
         }
         for item in self.unsent.take_if(|_| true) {
-            item.refuse(&NodeError::Closed);
+            item.refuse(&NodeError::Closed(reason));
         }
         self.retries.clear();
         self.weight = 0;
@@ -327,7 +335,7 @@ impl SendQueue {
     pub(crate) fn is_done(&self, now: Instant) -> bool {
         match self.stage {
             Stage::Open => false,
-            Stage::Ended => true,
+            Stage::Ended(_) => true,
             Stage::Closing => self.unanswered().all(|item| self.is_moot(item, now)),
         }
     }
@@ -348,9 +356,9 @@ impl SendQueue {
     /// Returns the error with which a submitted request is refused; `None` if the request is accepted.
     fn refusal(&self, must_deliver: bool, operations: usize) -> Option<NodeError> {
         match (self.stage, &self.connection.state) {
-            (Stage::Ended, _) => Some(NodeError::Closed),
+            (Stage::Ended(reason), _) => Some(NodeError::Closed(reason)),
             _ if must_deliver => None,
-            (Stage::Closing, _) => Some(NodeError::Closed),
+            (Stage::Closing, _) => Some(NodeError::Closed(ClosedReason::ShutDown)),
             (Stage::Open, ConnectionState::Down(error)) => Some(error.clone()),
             _ if self.in_flight.is_unresponsive() => Some(NodeError::Unresponsive),
             _ if self.weight + operations > MAX_PENDING_OPERATIONS => Some(NodeError::Overloaded),

@@ -73,6 +73,16 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
         }
         answer
     }),
+    (M::NewAfterGiveUp, |node| {
+        let answer = node.execute();
+        if let Operation::Reconfigure(reconfigure) = node.operation
+            && matches!(answer, Ok(Answer::Registered(_)))
+            && reconfigure.from.is_closed_from(&reconfigure.to)
+        {
+            node.state.is_new = Some(true);
+        }
+        answer
+    }),
     (M::ShortenTtl, |node| node.shorten_ttl()),
     (M::UnlockWithoutOwner, |node| node.unlock_without_owner()),
     (M::ProclaimWithoutLock, |node| node.proclaim_without_lock()),

@@ -73,6 +73,55 @@ async fn a_list_names_nodes_without_a_list_and_waits_for_them_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_keeps_locks_of_nodes_that_fall_silent_before_the_inspection() {
+    for silent in 1..=3 {
+        let cluster = MemoryCluster::new(3);
+        let quorum = client(&cluster);
+        server(&cluster, 0).hold("a", FIRST, TTL);
+        server(&cluster, 0).behave(Behaviour::Hanging);
+        let fall_silent = async {
+            while !server(&cluster, 0).answer_next() {
+                tokio::task::yield_now().await;
+            }
+            for node in 1..silent {
+                server(&cluster, node).behave(Behaviour::Hanging);
+            }
+        };
+        let (listing, ()) = tokio::join!(admin::list(&quorum, |_| true), fall_silent);
+        let listing = listing.unwrap();
+        let state = if silent == 1 { LockState::Free } else { LockState::Unclear };
+        assert_eq!(summary(&listing), [("a".to_owned(), state, 3 - silent, 0)]);
+        assert_eq!(listing.silent().count(), silent);
+        assert!(listing.silent().all(|(_, error)| *error == NodeError::TimedOut));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_has_no_lock_that_was_unlocked_before_the_inspection() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let guard = quorum.red_lock("a").lock().await.unwrap();
+    for server in cluster.servers() {
+        server.behave(Behaviour::Hanging);
+    }
+    let unlock = async {
+        for server in cluster.servers() {
+            while !server.answer_next() {
+                tokio::task::yield_now().await;
+            }
+        }
+        // The unlock reaches each node before the inspection.
+        drop(guard);
+        for server in cluster.servers() {
+            server.thaw();
+        }
+    };
+    let (listing, ()) = tokio::join!(admin::list(&quorum, |_| true), unlock);
+    let listing = listing.unwrap();
+    assert_eq!((listing.locks().count(), listing.silent().count()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_distinguishes_readers_waiters_and_permits() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);

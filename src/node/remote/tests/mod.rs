@@ -14,7 +14,7 @@ use crate::{
         Answer, Lock, Operation, Tombstone, Unlock,
         transport::{ConnectionEvent, NoticeCommand},
     },
-    values::{Label, LeaseId},
+    values::{ClosedReason, Label, LeaseId},
 };
 
 mod fake;
@@ -309,11 +309,11 @@ async fn a_closed_node_delivers_unlocks_and_accepts_no_request_afterwards() {
     let fixture = Fixture::after_first_dial(DialBehaviour::Refusing).await;
     let unlock = fixture.unlock_for(1, Duration::from_secs(10));
     let close = fixture.node.close();
-    assert_eq!(error(fixture.lock(2)), NodeError::Closed);
+    assert_eq!(error(fixture.lock(2)), NodeError::Closed(ClosedReason::ShutDown));
     fixture.fake.set_dial_behaviour(DialBehaviour::Accepting);
     close.await;
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
-    assert_eq!(error(fixture.unlock(3)), NodeError::Closed);
+    assert_eq!(error(fixture.unlock(3)), NodeError::Closed(ClosedReason::ShutDown));
     assert_eq!(fixture.fake.connections(), 0);
 }
 
@@ -364,7 +364,7 @@ fn the_end_of_the_runtime_answers_all_requests() {
     });
     drop(runtime);
     assert!(reply.now_or_never().is_some());
-    assert_eq!(error(fixture.lock(2)), NodeError::Closed);
+    assert_eq!(error(fixture.lock(2)), NodeError::Closed(ClosedReason::RuntimeEnded));
     assert!(fixture.node.close().now_or_never().is_some());
 }
 

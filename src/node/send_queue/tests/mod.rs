@@ -292,7 +292,10 @@ fn a_closed_queue_accepts_only_unlocks_until_all_are_answered_or_expired() {
     let mut sent = send_queue.submit(request(lock(1)));
     let (id, _) = send_queue.next_batch(at(0)).unwrap();
     send_queue.close();
-    assert_eq!(error(&mut send_queue.submit(request(lock(2)))), Some(NodeError::Closed));
+    assert_eq!(
+        error(&mut send_queue.submit(request(lock(2)))),
+        Some(NodeError::Closed(ClosedReason::ShutDown))
+    );
     let mut pending_unlock = send_queue.submit(unlock_request(1));
     send_queue.answered(id, granted(1), at(0));
     assert!(answer_of(&mut sent).is_some() && !send_queue.is_done(at(1)));
@@ -301,7 +304,10 @@ fn a_closed_queue_accepts_only_unlocks_until_all_are_answered_or_expired() {
     send_queue.answered(id, vec![Answer::Unlocked { deleted: 1 }], at(0));
     assert!(answer_of(&mut pending_unlock).is_some() && send_queue.is_done(at(2)));
     send_queue.end();
-    assert_eq!(error(&mut send_queue.submit(unlock_request(3))), Some(NodeError::Closed));
+    assert_eq!(
+        error(&mut send_queue.submit(unlock_request(3))),
+        Some(NodeError::Closed(ClosedReason::ShutDown))
+    );
 }
 
 #[test]
