@@ -82,6 +82,8 @@ pub(crate) enum Mutation {
     IgnoreHolderTtl,
     /// A waiter that does not pause after a futile grant of a stale queue node.
     NoPauseAfterFutileGrant,
+    /// A waiter that makes attempts as often as events and refusals request them.
+    NoAttemptLimit,
     /// A waiter whose polls are equally rare at each rank.
     EqualPollsAtEachRank,
     /// A client that drops the replies of silent nodes to its unlocks.

@@ -4,7 +4,7 @@ use super::{
     fair::{HOLD, hand_offs, in_order, rounds},
     *,
 };
-use crate::sim::Memory;
+use crate::sim::{Memory, workload::Case};
 
 /// Runs four processes that lock in order. Applies a fault to the first waiter just before the
 /// holder releases the lock.
@@ -333,4 +333,32 @@ fn s76_waiters_pause_after_futile_grants_of_a_stale_queue_node() {
     let without_pauses = breaking(Mutation::NoPauseAfterFutileGrant, messages_beside_a_stale_queue_node);
     eprintln!("beside a stale queue node {messages} messages, without pauses {without_pauses}");
     assert!(5 * messages < without_pauses, "{messages} {without_pauses}");
+}
+
+/// Three groups of `r` and `s` beside a lease on `s` of twenty seconds. For a second, the request of the holder does
+/// not reach node 0. Without pauses, two groups get the vote of this node by turns, and each refuses the other group
+/// for `r`.
+const GROUPS_AT_A_STALE_QUEUE_NODE: &str = r#"{"schedule":{"seed":959515512996363810,"nodes":3,"processes":4,
+    "latency":{"shortest":50,"longest":60},"process_rates":[],"node_rates":[],
+    "faults":[{"at":0,"fault":{"Partition":{"process":1,"node":0,"way":"Requests","lasts":1000000}}}],
+    "messages":[{"process":0,"node":0,"direction":"Reply","index":2,"verdict":"Reset"}]},
+    "programs":[[{"rest":1000,"targets":"Both","call":"Lock",
+    "is_renewed":false,"hold":0,"reenters":false,"verifies":false,"end":"Unlock"}],
+    [{"rest":0,"targets":"Other","call":"Lock",
+    "is_renewed":false,"hold":0,"reenters":false,"verifies":false,"end":"Overstay"}],
+    [{"rest":1000,"targets":"Both","call":"Lock",
+    "is_renewed":false,"hold":0,"reenters":false,"verifies":false,"end":"Unlock"}],
+    [{"rest":1000,"targets":"Both","call":"Lock",
+    "is_renewed":false,"hold":0,"reenters":false,"verifies":false,"end":"Unlock"}]],
+    "is_unguarded":false}"#;
+
+#[test]
+fn s76_groups_do_not_attempt_in_a_loop_at_a_stale_queue_node() {
+    let case: Case = GROUPS_AT_A_STALE_QUEUE_NODE.parse().unwrap();
+    let report = case.run();
+    assert_keeps(&report, &case.promises());
+    let attempts: usize = [0, 2, 3].map(|process| failed_attempts(&report, process).len()).iter().sum();
+    eprintln!("beside a stale queue node {attempts} failed attempts of three groups in 20 s");
+    // Each group pauses for 160 to 480 ms after the first futile grants, and makes two attempts after each pause.
+    assert!(attempts < 1_000, "{attempts}");
 }
