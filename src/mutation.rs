@@ -78,6 +78,8 @@ pub(crate) enum Mutation {
     NoWakeAfterRollback,
     /// A newcomer that counts a deferral by the queue node as one refusal, instead of ending the attempt.
     IgnoreDeferral,
+    /// An attempt that waits for a hedge while votes are split, even if every round trip is longer.
+    SplitEndsWithHedge,
     /// A waiter that makes no attempt at the end of the holder's ttl.
     IgnoreHolderTtl,
     /// A waiter that does not pause after a futile grant of a stale queue node.

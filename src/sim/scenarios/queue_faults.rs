@@ -308,6 +308,41 @@ fn s63_a_hanging_queue_node_does_not_delay_a_free_resource() {
     assert!(marked > millis(100), "{marked:?}");
 }
 
+/// Runs three clients with round trips of 140 to 180 ms, which exceed a hedge. A killed client has left an orphaned key
+/// at one node, which ends 10.5 s after the start. Each node has the key in turn. Returns the longest time for which
+/// the resource is free while a client waits.
+fn longest_hand_off_of_distant_clients() -> Duration {
+    let runs = (0..4).flat_map(|seed| (0..5).map(move |node| (seed, node)));
+    let longest = runs.map(|(seed, node)| {
+        let others: Vec<usize> = (0..5).filter(|other| *other != node).collect();
+        let mut schedule = Schedule::without_faults(seed, 5, 4);
+        schedule.latency = Latency::between(millis(70), millis(90));
+        let schedule = cut(schedule, 0, &others, PartitionDirection::Both, Duration::ZERO, 60 * SECOND);
+        let report = run(schedule.with(millis(500), Fault::Kill { process: 0 }), |process| async move {
+            if process.index() == 0 {
+                drop(quorum(&process).red_lock("r").lock().await);
+            } else {
+                process.sleep(SECOND).await;
+                rounds(process, 3, HOLD).await;
+            }
+        });
+        assert_keeps(&report, &Promises::ALL);
+        assert_eq!(turns(&report).len(), 9);
+        let first = (1..4).map(|process| granted(&report, process)[0]).min().unwrap() - SECOND;
+        hand_offs(&report).into_iter().chain([first]).max().unwrap()
+    });
+    longest.max().unwrap()
+}
+
+#[test]
+fn s55_an_orphaned_key_does_not_block_distant_clients() {
+    let longest = longest_hand_off_of_distant_clients();
+    let impatient = breaking(Mutation::SplitEndsWithHedge, longest_hand_off_of_distant_clients);
+    eprintln!("beside an orphaned key distant clients wait {longest:?}, and with short waits {impatient:?}");
+    assert!(longest < 3 * SECOND, "{longest:?}");
+    assert!(impatient > 4 * SECOND, "{impatient:?}");
+}
+
 /// Runs five processes that wait for the end of a lease of five seconds. One node does not have the key of the
 /// lease. Returns the largest number of messages over all choices of that node, one of which is the queue node.
 fn messages_beside_a_stale_queue_node() -> u64 {
