@@ -80,10 +80,14 @@ pub(crate) enum Mutation {
     NoWakeAfterRollback,
     /// A newcomer that counts a deferral by the queue node as one refusal, instead of ending the attempt.
     IgnoreDeferral,
+    /// An attempt that waits for a hedge while votes are split, even if every round trip is longer.
+    SplitEndsWithHedge,
     /// A waiter that makes no attempt at the end of the holder's ttl.
     IgnoreHolderTtl,
     /// A waiter that does not pause after a futile grant of a stale queue node.
     NoPauseAfterFutileGrant,
+    /// A waiter that makes attempts as often as events and refusals request them.
+    NoAttemptLimit,
     /// A waiter whose polls are equally rare at each rank.
     EqualPollsAtEachRank,
     /// A client that drops the replies of silent nodes to its unlocks.

@@ -25,6 +25,7 @@ use crate::{
     },
     algorithm::{
         attempt::Plan,
+        attempt_limit::AttemptLimit,
         failed_attempt::{FailedAttempt, RefusedResource},
         waiter_schedule::{NextAttempt, WaiterConfig, WaiterSchedule},
     },
@@ -48,6 +49,9 @@ pub(super) struct LocalWaiter {
     /// The end of the quarantines that left the last attempt without a quorum, as reported by the nodes, plus the
     /// shortest delay between attempts.
     quarantined_until: Option<Instant>,
+    /// The limit for the rate of attempts. The limit outlasts `state`, which a group replaces when it moves to another
+    /// queue.
+    limit: AttemptLimit,
     /// Whether an attempt is in flight. If this is set when the next task begins, the previous task was dropped during
     /// its attempt.
     is_attempting: bool,
@@ -65,7 +69,8 @@ impl LocalWaiter {
     /// Waits for the time of the next attempt, and returns the plan of that attempt. The first attempt is due at once
     /// if no waiters are known. If quarantines left the last attempt without a quorum, an attempt is also due at the
     /// end of these quarantines. During an outage, an attempt is also due at `quorum_deadline`, the end of this call's
-    /// quorum timeout, and as soon as a call without the local turn needs the result of an attempt.
+    /// quorum timeout, and as soon as a call without the local turn needs the result of an attempt. The
+    /// [`AttemptLimit`] may delay each of these attempts.
     pub(super) async fn until_next_attempt(
         &mut self,
         context: &ClientContext,
@@ -94,8 +99,11 @@ impl LocalWaiter {
             let now = context.now();
             state.on_notices(notifier.take(), now);
             let NextAttempt { at, mut plan } = state.schedule.next_attempt();
-            let at = [quorum_deadline, self.quarantined_until].into_iter().flatten().fold(at, Instant::min);
-            if at <= now || outage.is_attempt_wanted() {
+            let wanted_at = outage.is_attempt_wanted().then_some(now);
+            let others = [quorum_deadline, self.quarantined_until, wanted_at];
+            let at = others.into_iter().flatten().fold(at, Instant::min);
+            let at = at.max(now + self.limit.delay(checked.settings.pacing.floor, now));
+            if at <= now {
                 state.schedule.attempt_begins(now);
                 state.entries.set_enqueue_only(state.schedule.enqueues_only());
                 if let Plan::QueueNodeFirst(order) = &mut plan {
@@ -140,6 +148,7 @@ impl LocalWaiter {
         let LocalQueue { notifier, outage, .. } = queue;
         let now = context.now();
         self.hint = self.hint.max(failed.hint);
+        self.limit.failed(checked.settings.pacing.floor, now);
         let quarantine = failed.replies.quarantined_for();
         self.quarantined_until = quarantine.map(|remaining| now + remaining + checked.settings.pacing.floor);
         let lasts = outage.attempt_failed(failed, begun, now, self.quarantined_until);
@@ -153,6 +162,7 @@ impl LocalWaiter {
             Some(state) if is_elsewhere(state, failed.refused) => {
                 let mut other = WaiterState::begin(context, checked, index, notifier);
                 other.entries.take_arrival_of(&state.entries);
+                other.schedule.continue_after(&state.schedule, failed, now, context.jitter());
                 *state = other;
             }
             Some(state) => state.failed(failed, notifier, now, context.jitter()),
@@ -188,6 +198,7 @@ impl LocalWaiter {
     /// Handles an acquired lease. The next task attempts at once, and enters the end of the wait queue.
     pub(super) fn acquired(&mut self, context: &ClientContext, queue: &LocalQueue) {
         self.quarantined_until = None;
+        self.limit.acquired();
         queue.outage.quorum_answered();
         if let Some(WaiterState { schedule, entries, .. }) = &mut self.state {
             entries.acquired(context);
@@ -271,9 +282,11 @@ impl WaiterState {
     }
 }
 
-/// Whether a waiter was certainly refused for another resource than the resource of its queue entry.
+/// Whether a waiter was certainly refused for another resource than the resource of its queue entry. An attempt that
+/// only enqueues shows nothing, because keys of other attempts come and go at the stale queue node.
 fn is_elsewhere(state: &WaiterState, refused: Option<RefusedResource>) -> bool {
-    refused.is_some_and(|refused| refused.is_sure && refused.index != state.entries.index())
+    let is_other = |refused: RefusedResource| refused.is_sure && refused.index != state.entries.index();
+    refused.is_some_and(is_other) && !state.schedule.enqueues_only()
 }
 
 /// Converts the answer to an inspection to the reply that a refused lock would have got from the same node.

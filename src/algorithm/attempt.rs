@@ -383,10 +383,10 @@ impl Attempt {
         (is_open && may_win && now < until).then(|| AttemptStep::Wait(until.min(self.end())))
     }
 
-    /// Returns the end of the wait for nodes without an answer, if the votes are split: a quorum has answered, and some
-    /// nodes have refused. The wait is limited because the clients with the other votes may wait for the same nodes.
+    /// Returns the end of the wait for nodes without an answer, if the votes are split. The wait is limited because the
+    /// clients with the other votes may wait for the same nodes.
     fn split_until(&self) -> Option<Instant> {
-        self.lock.is_split().then(|| self.lock.asked_at() + self.split_patience.time(&self.config))
+        self.lock.split_until(self.split_patience.time(&self.config))
     }
 
     /// Whether the queue node of a newcomer has failed, or has not answered by the end of the hedge.

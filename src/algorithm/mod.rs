@@ -14,6 +14,7 @@
 //! ```
 
 pub(crate) mod attempt;
+pub(crate) mod attempt_limit;
 pub(crate) mod failed_attempt;
 pub(crate) mod fencing;
 pub(crate) mod holder;

@@ -194,12 +194,21 @@ impl WaiterSchedule {
             self.deferred(deferral, named_before.as_ref(), poll, now);
             return;
         }
-        if let Some(lease_end) = self.end_of_unknown_lease(failed.replies.all(), now) {
-            let latest = lease_end.min(now + poll);
-            let end = self.stale.grant_was_futile(failed.took, pacing.floor, latest, now, jitter);
-            self.timers.poll_by(end);
-        }
+        self.pause_after_futile_grant(failed, poll, now, jitter);
         self.retry_after_split(failed.took, poll, now, jitter);
+    }
+
+    /// Continues the schedule of a waiter that has waited in the queue of another resource, until this failure. The
+    /// pauses at a stale queue node continue to grow, because the waiter may move between two queues of that node.
+    pub(crate) fn continue_after(
+        &mut self,
+        former: &Self,
+        failed: &FailedAttempt,
+        now: Instant,
+        jitter: f64,
+    ) {
+        self.stale = former.stale;
+        self.pause_after_futile_grant(failed, self.config.pacing.first_poll, now, jitter);
     }
 
     /// Whether the next attempt only keeps the queue entry alive, and locks nothing.
@@ -324,6 +333,20 @@ impl WaiterSchedule {
     fn retry_after(&mut self, delay: Duration, now: Instant) {
         self.timers.set_earliest(now + delay);
         self.timers.request(now + delay);
+    }
+
+    /// Pauses if the queue node has granted although a quorum names another lease. The pause is at most `longest`.
+    fn pause_after_futile_grant(
+        &mut self,
+        failed: &FailedAttempt,
+        longest: Duration,
+        now: Instant,
+        jitter: f64,
+    ) {
+        let Some(lease_end) = self.end_of_unknown_lease(failed.replies.all(), now) else { return };
+        let latest = lease_end.min(now + longest);
+        let end = self.stale.grant_was_futile(failed.took, self.config.pacing.floor, latest, now, jitter);
+        self.timers.poll_by(end);
     }
 
     /// Returns the end of the lease that a quorum names although the queue node has granted; `None` if the queue node

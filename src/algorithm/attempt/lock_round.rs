@@ -45,6 +45,8 @@ pub(super) struct LockRound {
     votes: Vec<LockVote>,
     /// The time of the latest request to a node that had not been asked before.
     asked_at: Instant,
+    /// The first time at which a quorum of nodes had answered.
+    quorum_answered_at: Option<Instant>,
 }
 
 impl LockRound {
@@ -55,6 +57,7 @@ impl LockRound {
             round: Round::new(config.electorate),
             votes: vec![LockVote::NotSent; config.electorate.nodes()],
             asked_at: start,
+            quorum_answered_at: None,
         }
     }
 
@@ -83,9 +86,12 @@ impl LockRound {
         self.round.ask_again(nodes, now + self.node_timeout);
     }
 
-    /// Counts each node whose deadline has passed as denying.
+    /// Counts each node whose deadline has passed as denying, and records whether a quorum of nodes has answered.
     pub(super) fn expire(&mut self, now: Instant) {
         self.round.expire(now);
+        if self.electorate.is_quorum(self.answered()) {
+            self.quorum_answered_at.get_or_insert(now);
+        }
     }
 
     pub(super) fn result(&self) -> TallyResult {
@@ -98,10 +104,6 @@ impl LockRound {
 
     pub(super) fn vote(&self, node: usize) -> Option<LockVote> {
         self.votes.get(node).copied()
-    }
-
-    pub(super) fn asked_at(&self) -> Instant {
-        self.asked_at
     }
 
     /// Returns the nodes that have not been asked.
@@ -138,9 +140,18 @@ impl LockRound {
         self.nodes_where(|vote| matches!(vote, LockVote::Granted(_) | LockVote::Refused | LockVote::Deferred))
     }
 
-    /// Whether a quorum has answered, and some of these nodes have refused.
-    pub(super) fn is_split(&self) -> bool {
-        !self.refusing().is_empty() && self.electorate.is_quorum(self.answered())
+    /// Returns the end of the wait for nodes without an answer, if the votes are split: a quorum has answered, and some
+    /// nodes have refused. The wait lasts for `patience` after the latest request, or for twice the time in which a
+    /// quorum of nodes has answered, if that is longer. If round trips exceed `patience`, the first answers would
+    /// otherwise end the attempt while the answers of equally distant nodes are about to arrive.
+    pub(super) fn split_until(&self, patience: Duration) -> Option<Instant> {
+        let is_split = !self.refusing().is_empty() && self.electorate.is_quorum(self.answered());
+        let answered_at = self.quorum_answered_at.filter(|_| is_split)?;
+        let took = answered_at.saturating_duration_since(self.asked_at);
+        // `took` may include a suspension of the process.
+        let by_answers = took.saturating_mul(2).min(self.node_timeout);
+        let by_answers = mutation::altered(Mutation::SplitEndsWithHedge, by_answers, |_| Duration::ZERO);
+        Some(self.asked_at + patience.max(by_answers))
     }
 
     /// Returns the earliest deadline of a node that has not answered and has time left.

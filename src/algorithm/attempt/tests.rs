@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::algorithm::{tally::Electorate, validity::Validity};
+use crate::{
+    algorithm::{tally::Electorate, validity::Validity},
+    mutation::break_rule,
+};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -357,6 +360,24 @@ fn a_split_vote_fails_after_a_hedge_or_a_node_timeout() {
     let mut attempt = split(Plan::AllAtOnce(4), SplitPatience::Hedge);
     attempt.on_lock(4, LockVote::Granted(7));
     assert_eq!(attempt.step(at(124)), AttemptStep::Acquired { token: FencingToken::new(7) });
+}
+
+/// The quorum answers after 160 ms, which is more than a hedge.
+#[test]
+fn a_split_vote_of_distant_nodes_waits_for_twice_the_time_of_a_quorum() {
+    let split_at_160 = || {
+        let mut attempt = split(Plan::AllAtOnce(4), SplitPatience::Hedge);
+        assert_eq!(attempt.step(at(160)), AttemptStep::Wait(at(320)));
+        attempt
+    };
+    let mut won = split_at_160();
+    won.on_lock(4, LockVote::Granted(7));
+    assert_eq!(won.step(at(180)), AttemptStep::Acquired { token: FencingToken::new(7) });
+    assert_eq!(split_at_160().step(at(320)), AttemptStep::RollBack);
+    let mut suspended = split(Plan::AllAtOnce(4), SplitPatience::Hedge);
+    assert_eq!(suspended.step(at(900)), AttemptStep::Wait(at(1000)), "at most a node timeout");
+    let _broken = break_rule(Some(Mutation::SplitEndsWithHedge));
+    assert_eq!(split(Plan::AllAtOnce(4), SplitPatience::Hedge).step(at(160)), AttemptStep::RollBack);
 }
 
 #[test]

@@ -298,6 +298,29 @@ fn a_futile_grant_of_the_queue_node_causes_a_pause_that_only_enqueues() {
     assert!(!schedule.enqueues_only());
 }
 
+/// The waiter of a group moves between the queues of two resources at the same node.
+#[test]
+fn pauses_after_futile_grants_grow_from_queue_to_queue() {
+    let mut former = schedule();
+    let mut last = Duration::ZERO;
+    for number in 0..5 {
+        let now = at(number * 1_000);
+        former.attempt_begins(now);
+        assert!(!former.enqueues_only(), "the last pause has ended");
+        let mut moved = schedule();
+        moved.request_attempt(now);
+        let futile = failed(FailureReason::Contended, &votes("holder holder holder ? -"), None);
+        moved.continue_after(&former, &futile, now, 0.5);
+        moved.attempt_begins(now);
+        assert!(moved.enqueues_only());
+        let behind = failed(FailureReason::Contended, &votes("? ? ? ? ?"), Some(&deferral(4, None, 10_000)));
+        moved.attempt_failed(&behind, now, 0.5);
+        let pause = moved.next_attempt().at.saturating_duration_since(now);
+        assert!(pause > last, "{pause:?}");
+        (former, last) = (moved, pause);
+    }
+}
+
 #[test]
 fn a_wake_ends_the_pause_after_a_futile_grant() {
     let mut schedule = schedule();

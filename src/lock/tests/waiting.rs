@@ -10,7 +10,8 @@ use super::{all_behave, client, lease_without_renewal, locked_nodes, pass, serve
 use crate::{
     LockOptions, MemoryCluster, Quorum,
     error::{Error, NodeError},
-    node::{Operation, memory::Behaviour},
+    mutation::{Mutation, break_rule},
+    node::{Enqueue, Operation, memory::Behaviour, names},
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -116,6 +117,40 @@ async fn nodes_that_fail_at_once_do_not_cause_a_busy_loop() {
     // Delays double from 5 to 500 ms, and jitter removes at most half of a delay: at most 8
     // attempts in the first 320 ms, 4 in each later second, and one at the end.
     assert!((2..=48).contains(&attempts), "{attempts} attempts in 10 s");
+}
+
+/// Returns the number of attempts of a waiter that is woken once a millisecond for two seconds. Every node refuses each
+/// attempt.
+async fn attempts_of_a_waiter_that_is_woken_in_vain() -> usize {
+    let cluster = MemoryCluster::new(3);
+    all_behave(&cluster, &Behaviour::Refusing);
+    let lock = client(&cluster).red_lock("r");
+    let waiting = tokio::spawn(async move { lock.lock().await.map(drop) });
+    let (mut attempts, mut topic) = (0, None);
+    for _ in 0..2_000 {
+        pass(Duration::from_millis(1)).await;
+        for operation in cluster.servers().iter().flat_map(|server| server.take_log()) {
+            if let Operation::Enqueue(Enqueue { lock, waiter, .. }) = operation {
+                attempts += 1;
+                topic = lock.resources.first().map(|resource| names::wake(resource, &waiter));
+            }
+        }
+        let wake = |topic| cluster.servers().iter().for_each(|server| server.publish(topic));
+        topic.iter().for_each(wake);
+    }
+    assert!(!waiting.is_finished());
+    waiting.abort();
+    attempts
+}
+
+/// The limit allows 16 attempts without a delay, and then one in each five milliseconds.
+#[tokio::test(start_paused = true)]
+async fn wakes_in_vain_do_not_cause_a_busy_loop() {
+    let attempts = attempts_of_a_waiter_that_is_woken_in_vain().await;
+    assert!((200..=16 + 400 + 2).contains(&attempts), "{attempts} attempts");
+    let _broken = break_rule(Some(Mutation::NoAttemptLimit));
+    let unlimited = attempts_of_a_waiter_that_is_woken_in_vain().await;
+    assert!(unlimited > 900, "{unlimited} attempts");
 }
 
 #[tokio::test(start_paused = true)]

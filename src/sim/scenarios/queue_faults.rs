@@ -4,7 +4,7 @@ use super::{
     fair::{HOLD, hand_offs, in_order, rounds},
     *,
 };
-use crate::sim::Memory;
+use crate::sim::{Memory, workload::Case};
 
 /// Runs four processes that lock in order. Applies a fault to the first waiter just before the
 /// holder releases the lock.
@@ -308,6 +308,41 @@ fn s63_a_hanging_queue_node_does_not_delay_a_free_resource() {
     assert!(marked > millis(100), "{marked:?}");
 }
 
+/// Runs three clients with round trips of 140 to 180 ms, which exceed a hedge. A killed client has left an orphaned key
+/// at one node, which ends 10.5 s after the start. Each node has the key in turn. Returns the longest time for which
+/// the resource is free while a client waits.
+fn longest_hand_off_of_distant_clients() -> Duration {
+    let runs = (0..4).flat_map(|seed| (0..5).map(move |node| (seed, node)));
+    let longest = runs.map(|(seed, node)| {
+        let others: Vec<usize> = (0..5).filter(|other| *other != node).collect();
+        let mut schedule = Schedule::without_faults(seed, 5, 4);
+        schedule.latency = Latency::between(millis(70), millis(90));
+        let schedule = cut(schedule, 0, &others, PartitionDirection::Both, Duration::ZERO, 60 * SECOND);
+        let report = run(schedule.with(millis(500), Fault::Kill { process: 0 }), |process| async move {
+            if process.index() == 0 {
+                drop(quorum(&process).red_lock("r").lock().await);
+            } else {
+                process.sleep(SECOND).await;
+                rounds(process, 3, HOLD).await;
+            }
+        });
+        assert_keeps(&report, &Promises::ALL);
+        assert_eq!(turns(&report).len(), 9);
+        let first = (1..4).map(|process| granted(&report, process)[0]).min().unwrap() - SECOND;
+        hand_offs(&report).into_iter().chain([first]).max().unwrap()
+    });
+    longest.max().unwrap()
+}
+
+#[test]
+fn s55_an_orphaned_key_does_not_block_distant_clients() {
+    let longest = longest_hand_off_of_distant_clients();
+    let impatient = breaking(Mutation::SplitEndsWithHedge, longest_hand_off_of_distant_clients);
+    eprintln!("beside an orphaned key distant clients wait {longest:?}, and with short waits {impatient:?}");
+    assert!(longest < 3 * SECOND, "{longest:?}");
+    assert!(impatient > 4 * SECOND, "{impatient:?}");
+}
+
 /// Runs five processes that wait for the end of a lease of five seconds. One node does not have the key of the
 /// lease. Returns the largest number of messages over all choices of that node, one of which is the queue node.
 fn messages_beside_a_stale_queue_node() -> u64 {
@@ -333,4 +368,32 @@ fn s76_waiters_pause_after_futile_grants_of_a_stale_queue_node() {
     let without_pauses = breaking(Mutation::NoPauseAfterFutileGrant, messages_beside_a_stale_queue_node);
     eprintln!("beside a stale queue node {messages} messages, without pauses {without_pauses}");
     assert!(5 * messages < without_pauses, "{messages} {without_pauses}");
+}
+
+/// Three groups of `r` and `s` beside a lease on `s` of twenty seconds. For a second, the request of the holder does
+/// not reach node 0. Without pauses, two groups get the vote of this node by turns, and each refuses the other group
+/// for `r`.
+const GROUPS_AT_A_STALE_QUEUE_NODE: &str = r#"{"schedule":{"seed":959515512996363810,"nodes":3,"processes":4,
+    "latency":{"shortest":50,"longest":60},"process_rates":[],"node_rates":[],
+    "faults":[{"at":0,"fault":{"Partition":{"process":1,"node":0,"way":"Requests","lasts":1000000}}}],
+    "messages":[{"process":0,"node":0,"direction":"Reply","index":2,"verdict":"Reset"}]},
+    "programs":[[{"rest":1000,"targets":"Both","call":"Lock",
+    "is_renewed":false,"hold":0,"reenters":false,"verifies":false,"end":"Unlock"}],
+    [{"rest":0,"targets":"Other","call":"Lock",
+    "is_renewed":false,"hold":0,"reenters":false,"verifies":false,"end":"Overstay"}],
+    [{"rest":1000,"targets":"Both","call":"Lock",
+    "is_renewed":false,"hold":0,"reenters":false,"verifies":false,"end":"Unlock"}],
+    [{"rest":1000,"targets":"Both","call":"Lock",
+    "is_renewed":false,"hold":0,"reenters":false,"verifies":false,"end":"Unlock"}]],
+    "is_unguarded":false}"#;
+
+#[test]
+fn s76_groups_do_not_attempt_in_a_loop_at_a_stale_queue_node() {
+    let case: Case = GROUPS_AT_A_STALE_QUEUE_NODE.parse().unwrap();
+    let report = case.run();
+    assert_keeps(&report, &case.promises());
+    let attempts: usize = [0, 2, 3].map(|process| failed_attempts(&report, process).len()).iter().sum();
+    eprintln!("beside a stale queue node {attempts} failed attempts of three groups in 20 s");
+    // Each group pauses for 160 to 480 ms after the first futile grants, and makes two attempts after each pause.
+    assert!(attempts < 1_000, "{attempts}");
 }
