@@ -49,10 +49,14 @@ pub(crate) fn late(patience: Duration) -> NodeError {
 /// 2. Calls are answered in the order of sending.
 /// 3. A connection never reconnects. After [`ConnectionEvent::Closed`], the connection has no further event.
 pub(crate) trait Connection: fmt::Debug + Send {
-    /// Sends the operations as one call.
+    /// Sends the operations as one call. If the node lacks the script, [`ConnectionEvent::NotLoaded`] follows, and the
+    /// call was not executed.
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>);
 
-    /// Sends the script to the node. The event [`ConnectionEvent::Loaded`] follows.
+    /// Sends the operations as one call that has the text of the script. The node executes the call in any case.
+    fn send_with_script(&mut self, batch: BatchId, operations: Arc<[Operation]>);
+
+    /// Sends the text of the script alone, which the node then keeps. The event [`ConnectionEvent::Loaded`] follows.
     fn load(&mut self);
 
     /// Sets the incarnation that later calls carry.
@@ -100,7 +104,7 @@ impl NoticeCommand {
 pub(crate) enum ConnectionEvent {
     /// The answers to a call, one for each operation.
     Answers { batch: BatchId, answers: Vec<Answer> },
-    /// A call that the node did not execute, because the node has lost the script.
+    /// A call that the node did not execute, because the node lacks the script.
     NotLoaded { batch: BatchId },
     /// The end of a load of the script.
     Loaded,

@@ -40,7 +40,11 @@ impl Dialler {
     }
 
     /// Connects, and registers if the client registers. The timeout begins at the call, not at the first poll.
-    pub(super) fn dial(&self) -> impl Future<Output = Result<Registered, NodeError>> + use<> {
+    /// `script_pause` is the pause before the delivery of the script.
+    pub(super) fn dial(
+        &self,
+        script_pause: Duration,
+    ) -> impl Future<Output = Result<Registered, NodeError>> + use<> {
         let (transport, timeout) = (Arc::clone(&self.transport), self.timeout);
         let (clock, registers) = (Arc::clone(&self.clock), self.registers);
         let (address, connected_servers) = (Arc::clone(&self.address), self.connected_servers.clone());
@@ -48,7 +52,8 @@ impl Dialler {
         async move {
             let dialled = async {
                 let connection = transport.dial().await?;
-                registration::register(connection, address, registers, &connected_servers, &*clock).await
+                let servers = &connected_servers;
+                registration::register(connection, address, registers, servers, &*clock, script_pause).await
             };
             match select(pin!(dialled), patience).await {
                 Either::Left((outcome, _)) => outcome,

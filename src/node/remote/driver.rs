@@ -14,7 +14,7 @@
 //! | answers to a call | answers the callers; registers again if the node is not registered |
 //! | answer to a further registration | continues in the same incarnation, else breaks the connection |
 //! | answer of a replica | breaks the connection, if the client registers or the transport follows the master |
-//! | the node has lost the script | registers again, loads the script, and sends the calls again |
+//! | the node has lost the script | registers again, which [delivers](super::script_delivery) the script if no other client does, and sends the calls again |
 //! | subscription confirmed, notice | notifies the listeners of the topic |
 //! | a long silence, or the end of the connection | dials again |
 
@@ -22,9 +22,11 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures::future::{poll_fn, select};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
     ConnectionConfig, NextSend, QueueDeadlines, SharedState,
@@ -32,6 +34,7 @@ use super::{
     notices::ConnectionNotices,
     redial::{Delay, Redial},
     registration::{self, REGISTRATION, Registered},
+    script_delivery::ScriptDelivery,
     timer::Timer,
 };
 use crate::{
@@ -49,6 +52,8 @@ pub(super) struct Driver {
     shared: Arc<SharedState>,
     clock: Arc<dyn Clock>,
     timer: Timer,
+    random: StdRng,
+    node_timeout: Duration,
     redial: Redial,
     dialler: Dialler,
     registers: Option<NewNodes>,
@@ -71,6 +76,8 @@ impl Driver {
             shared,
             clock: Arc::clone(&config.clock),
             timer: Timer::new(Arc::clone(&config.clock)),
+            random: StdRng::seed_from_u64(config.seed),
+            node_timeout: config.node_timeout,
             redial: Redial::new(config.seed),
             registers: config.registers,
             follows_master: transport.follows_master(),
@@ -107,7 +114,8 @@ impl Driver {
         loop {
             let delay = self.redial.delay();
             self.wait(delay).await?;
-            let dial = self.dialler.dial();
+            let script_pause = self.script_pause();
+            let dial = self.dialler.dial(script_pause);
             match self.while_unconnected(dial).await? {
                 Ok(connection) => {
                     let mut state = self.shared.lock();
@@ -201,6 +209,13 @@ impl Driver {
                     return Poll::Ready(Ok(error));
                 }
             }
+            if registered.end_pause(self.registers, &*self.clock) {
+                if self.registers.is_none() {
+                    // The next call asks whether the node has the script now.
+                    self.shared.lock().send_queue.loaded();
+                }
+                continue;
+            }
             let mut state = self.shared.lock();
             let next = state.next_send(now);
             if !next.is_empty() {
@@ -218,6 +233,7 @@ impl Driver {
                 let silent = "given up after a long silence";
                 return Poll::Ready(Ok(NodeError::Unreachable(silent.into())));
             }
+            let deadline = [deadline, registered.pause_end()].into_iter().flatten().min();
             if self.timer.poll(context, deadline).is_pending() {
                 return Poll::Pending;
             }
@@ -238,8 +254,12 @@ impl Driver {
                     let outcome = registered.on_registration_answer(answers);
                     if outcome.is_ok() {
                         self.notices.registered(registered);
+                        self.on_executed_call(registered);
                     }
                     return outcome.err();
+                }
+                if self.registers.is_none() {
+                    self.on_executed_call(registered);
                 }
                 // A client that does not register keeps the connection to a replica. The replica may become a master
                 // again, and until then the send queue retries the requests that must be delivered. If the transport
@@ -258,15 +278,27 @@ impl Driver {
                 return must_give_up.then_some(NodeError::ReadOnly);
             }
             ConnectionEvent::NotLoaded { batch } => {
-                if self.shared.lock().send_queue.not_loaded(batch, now) {
-                    // Behind a proxy, the calls may reach another server now. The registration is sent first, because
-                    // the registration compares the incarnations. Until the answer to the registration, calls name the
-                    // former incarnation, so another server refuses the calls.
-                    registered.register_again(self.registers, &*self.clock);
-                    registered.connection.load();
+                // Behind a proxy, the calls may reach another server now. The registration is sent first, because the
+                // registration compares the incarnations. Until the answer to the registration, calls name the former
+                // incarnation, so another server refuses the calls.
+                let mut state = self.shared.lock();
+                let must_deliver = if batch == REGISTRATION {
+                    state.send_queue.registration_not_loaded(now);
+                    registered.on_unexecuted_registration();
+                    true
+                } else {
+                    state.send_queue.not_loaded(batch, now)
+                };
+                drop(state);
+                if must_deliver {
+                    let pause = self.script_pause();
+                    registered.deliver_script(self.registers, &*self.clock, pause);
                 }
             }
-            ConnectionEvent::Loaded => self.shared.lock().send_queue.loaded(),
+            ConnectionEvent::Loaded => {
+                registered.on_loaded();
+                self.shared.lock().send_queue.loaded();
+            }
             ConnectionEvent::Subscribed(topic) => {
                 let listeners = self.shared.lock().subscriptions.confirmed(&topic);
                 notify(&listeners, Notice::Subscribed);
@@ -284,6 +316,18 @@ impl Driver {
             ConnectionEvent::Closed(error) => return Some(error),
         }
         None
+    }
+
+    /// Handles a call that the node executed: if another client has delivered the script, calls may be sent again.
+    fn on_executed_call(&self, registered: &mut Registered) {
+        if registered.on_executed_call() {
+            self.shared.lock().send_queue.loaded();
+        }
+    }
+
+    /// Returns the length of the next pause before the delivery of the script.
+    fn script_pause(&mut self) -> Duration {
+        ScriptDelivery::pause(self.node_timeout, self.random.random())
     }
 
     /// Reports the undelivered requests. Returns the time of the next tick, unless the send queue is done.

@@ -43,6 +43,7 @@ pub(super) mod monitor;
 mod notices;
 mod redial;
 mod registration;
+mod script_delivery;
 mod subscriptions;
 #[cfg(test)]
 pub(super) mod tests;

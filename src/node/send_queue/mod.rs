@@ -282,6 +282,12 @@ impl SendQueue {
         }
     }
 
+    /// Handles a registration that the node did not execute because the node lacks the script: no call is sent until
+    /// the script [is loaded](Self::loaded).
+    pub(crate) fn registration_not_loaded(&mut self, now: Instant) {
+        self.in_flight.begin_load(now);
+    }
+
     /// Handles a call that the node did not execute because the node had lost the script. Returns whether the
     /// driver has to load the script: `false` if a load is in progress.
     pub(crate) fn not_loaded(&mut self, batch: BatchId, now: Instant) -> bool {
@@ -305,7 +311,7 @@ impl SendQueue {
         must_load
     }
 
-    /// Handles the end of a load of the script.
+    /// Handles the end of a load of the script, by this client or by another client.
     pub(crate) fn loaded(&mut self) {
         self.in_flight.end_load();
     }

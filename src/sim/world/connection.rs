@@ -96,6 +96,10 @@ impl Connection for SimConnection {
         Self::send(self, Outbound::Call { batch, operations });
     }
 
+    fn send_with_script(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
+        Connection::send(self, batch, operations);
+    }
+
     fn load(&mut self) {
         self.has_load_to_report = true;
     }

@@ -36,6 +36,7 @@ struct FakeState {
     /// Whether new calls are answered at once.
     answers_calls: bool,
     dials: Vec<Duration>,
+    has_script: bool,
     /// The answer to every registration.
     registration: Answer,
     /// The answers to the next locks. Further locks are granted.
@@ -49,12 +50,10 @@ struct FakeState {
     connections: usize,
 }
 
-/// A connection to the fake server. The first load of the script on a connection succeeds at once, and only later loads
-/// are recorded.
+/// A connection to the fake server.
 #[derive(Debug)]
 struct FakeConnection {
     server: FakeServer,
-    has_loaded: bool,
 }
 
 impl FakeServer {
@@ -63,6 +62,7 @@ impl FakeServer {
             behaviour: DialBehaviour::Accepting,
             answers_calls: true,
             dials: Vec::new(),
+            has_script: true,
             registration: registered("first incarnation"),
             lock_answers: VecDeque::new(),
             unanswered: VecDeque::new(),
@@ -118,10 +118,21 @@ impl FakeServer {
         state.wake();
     }
 
-    /// Reports the loss of the script for the oldest unanswered call.
+    /// Lets the server lose the script, which the server reports for the oldest unanswered call and for later calls.
     pub(super) fn lose_script(&self) {
+        self.forget_script();
         let (batch, _) = self.state().unanswered.pop_front().unwrap();
         self.push_event(ConnectionEvent::NotLoaded { batch });
+    }
+
+    /// Lets the server lose the script, which the server reports for later calls.
+    pub(super) fn forget_script(&self) {
+        self.state().has_script = false;
+    }
+
+    /// Lets another client deliver the script.
+    pub(super) fn get_script(&self) {
+        self.state().has_script = true;
     }
 
     pub(super) fn dials(&self) -> Vec<Duration> {
@@ -143,6 +154,19 @@ impl FakeState {
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
+        }
+    }
+
+    /// Records a call, and answers it unless the server is frozen.
+    fn receive(&mut self, batch: BatchId, operations: Arc<[Operation]>, script: &str) {
+        let words: Vec<_> = operations.iter().map(describe).collect();
+        self.sent_texts.push(format!("{}{script}", words.join(", ")));
+        if !self.answers_calls {
+            self.unanswered.push_back((batch, operations));
+        } else if self.has_script {
+            self.answer(batch, &operations);
+        } else {
+            self.events.push_back(ConnectionEvent::NotLoaded { batch });
         }
     }
 
@@ -187,8 +211,7 @@ impl Transport for FakeServer {
             state.events.clear();
             state.unanswered.clear();
             state.connections += 1;
-            let connection: Box<dyn Connection> =
-                Box::new(FakeConnection { server: self.clone(), has_loaded: false });
+            let connection: Box<dyn Connection> = Box::new(FakeConnection { server: self.clone() });
             Ok(connection)
         }
         .boxed()
@@ -197,14 +220,13 @@ impl Transport for FakeServer {
 
 impl Connection for FakeConnection {
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
+        self.server.state().receive(batch, operations, "");
+    }
+
+    fn send_with_script(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
         let mut state = self.server.state();
-        let words: Vec<_> = operations.iter().map(describe).collect();
-        state.sent_texts.push(words.join(", "));
-        if state.answers_calls {
-            state.answer(batch, &operations);
-        } else {
-            state.unanswered.push_back((batch, operations));
-        }
+        state.has_script = true;
+        state.receive(batch, operations, " with the script");
     }
 
     fn registered(&mut self, incarnation: Option<Incarnation>) {
@@ -216,11 +238,9 @@ impl Connection for FakeConnection {
 
     fn load(&mut self) {
         let mut state = self.server.state();
-        if std::mem::replace(&mut self.has_loaded, true) {
-            state.sent_texts.push("load".into());
-        } else {
-            state.events.push_back(ConnectionEvent::Loaded);
-        }
+        state.has_script = true;
+        state.sent_texts.push("load".into());
+        state.events.push_back(ConnectionEvent::Loaded);
     }
 
     fn subscribe(&mut self, resource: &Resource) {
