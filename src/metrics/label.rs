@@ -136,6 +136,7 @@ pub(super) fn of_answer(answer: &Answer) -> &'static str {
 fn of_error(error: &NodeError) -> &'static str {
     match error {
         NodeError::Unreachable(_) => "unreachable",
+        NodeError::DialTimedOut(_) => "dial_timed_out",
         NodeError::Handshake(refused) => of_error(refused),
         NodeError::TimedOut => "timed_out",
         NodeError::Unresponsive => "unresponsive",

@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 
 #[cfg(test)]
 pub(crate) mod conformance;
+pub(crate) mod dial;
 #[cfg(test)]
 pub(crate) mod examples;
 pub(crate) mod memory;

@@ -6,13 +6,13 @@ use std::{
     fmt,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use futures::future::BoxFuture;
 
 use crate::{
     node::{
+        dial::DialLimit,
         operation::{Answer, Operation},
         parameters::Incarnation,
     },
@@ -21,24 +21,14 @@ use crate::{
 
 /// A maker of connections to one node.
 pub(crate) trait Transport: fmt::Debug + Send + Sync {
-    /// Connects and completes the handshake. Dropping the future ends the attempt.
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>>;
-
-    /// Returns the error of a dial that was ended after `patience`.
-    fn late(&self, patience: Duration) -> NodeError {
-        late(patience)
-    }
+    /// Connects and completes the handshake, each step within the limit. Dropping the future ends the attempt.
+    fn dial<'a>(&'a self, limit: DialLimit<'a>) -> BoxFuture<'a, Result<Box<dyn Connection>, NodeError>>;
 
     /// Whether the next dial may lead to another server. If so, the driver gives up a connection to a server that
     /// became a replica.
     fn follows_master(&self) -> bool {
         false
     }
-}
-
-/// Returns the error of a dial that was ended after `patience`, without any further evidence.
-pub(crate) fn late(patience: Duration) -> NodeError {
-    NodeError::Unreachable(format!("no connection within {patience:?}").into())
 }
 
 /// A connection after its handshake. The drop closes the connection, without waiting.

@@ -14,6 +14,9 @@ pub enum NodeError {
     /// The request was not sent, because there is no connection: refused, reset, or an unknown host.
     #[error("unreachable: {}", Printable(.0))]
     Unreachable(Arc<str>),
+    /// The request was not sent, because a step of opening a connection had no answer in time. The text names the step.
+    #[error("unreachable: {}", Printable(.0))]
+    DialTimedOut(Arc<str>),
     /// The request was not sent, because the server was reached and then refused the connection, for this reason.
     #[error("the connection cannot be used: {0}")]
     Handshake(Arc<Self>),
@@ -165,6 +168,7 @@ impl NodeError {
         matches!(
             self,
             Self::Unreachable(_)
+                | Self::DialTimedOut(_)
                 | Self::Handshake(_)
                 | Self::Unresponsive
                 | Self::Overloaded
@@ -254,6 +258,7 @@ mod tests {
         let foreign = || Arc::from("it's\n\u{1b}[2J\u{202e}");
         for error in [
             NodeError::Unreachable(foreign()),
+            NodeError::DialTimedOut(foreign()),
             NodeError::NoAuth(foreign()),
             NodeError::NoCredentials(foreign()),
             NodeError::NoPermission(foreign()),

@@ -21,11 +21,13 @@ use tokio_rustls::{
 use crate::{
     error::ConfigError,
     mutex::lock,
-    node::redis::{
-        Tls, address,
-        dial_limit::DialLimit,
-        own_threads::OwnThreads,
-        tls_config::{Contents, describe},
+    node::{
+        dial::DialLimit,
+        redis::{
+            Tls, address,
+            own_threads::OwnThreads,
+            tls_config::{Contents, describe},
+        },
     },
     values::NodeError,
 };

@@ -78,7 +78,7 @@ impl Driver {
             timer: Timer::new(Arc::clone(&config.clock)),
             random: StdRng::seed_from_u64(config.seed),
             node_timeout: config.node_timeout,
-            redial: Redial::new(config.seed),
+            redial: Redial::new(config.dial_patience()),
             registers: config.registers,
             follows_master: transport.follows_master(),
             dialler: Dialler::new(Arc::clone(&address), transport, config),
@@ -112,10 +112,10 @@ impl Driver {
     /// Dials until there is a connection.
     async fn connect(&mut self) -> Result<Registered, Done> {
         loop {
-            let delay = self.redial.delay();
+            let delay = self.redial.delay(self.random.random());
             self.wait(delay).await?;
             let script_pause = self.script_pause();
-            let dial = self.dialler.dial(script_pause);
+            let dial = self.dialler.dial(self.redial.patience(), script_pause);
             match self.while_unconnected(dial).await? {
                 Ok(connection) => {
                     let mut state = self.shared.lock();
@@ -210,10 +210,6 @@ impl Driver {
                 }
             }
             if registered.end_pause(self.registers, &*self.clock) {
-                if self.registers.is_none() {
-                    // The next call asks whether the node has the script now.
-                    self.shared.lock().send_queue.loaded();
-                }
                 continue;
             }
             let mut state = self.shared.lock();
@@ -251,23 +247,20 @@ impl Driver {
         match event {
             ConnectionEvent::Answers { batch, answers } => {
                 if batch == REGISTRATION {
-                    let outcome = registered.on_registration_answer(answers);
+                    let outcome = registered.on_registration_answer(self.registers, answers);
                     if outcome.is_ok() {
                         self.notices.registered(registered);
                         self.on_executed_call(registered);
                     }
                     return outcome.err();
                 }
-                if self.registers.is_none() {
-                    self.on_executed_call(registered);
-                }
                 // A client that does not register keeps the connection to a replica. The replica may become a master
                 // again, and until then the send queue retries the requests that must be delivered. If the transport
                 // follows the master, a new dial finds the master sooner.
                 let gives_up_replicas = self.registers.is_some() || self.follows_master;
                 let must_give_up = gives_up_replicas && registration::is_replica(&answers);
-                if answers.iter().any(Answer::is_not_registered) {
-                    registered.register_again(self.registers, &*self.clock);
+                if self.registers.is_some() && answers.iter().any(Answer::is_not_registered) {
+                    registered.register(self.registers, &*self.clock);
                 }
                 let refusal = answers.iter().find_map(|answer| match answer {
                     Answer::Error(error) if error.is_refused_call() => Some(error),

@@ -49,9 +49,8 @@ mod subscriptions;
 pub(super) mod tests;
 mod timer;
 
-/// The shortest time limit of a dial. A handshake takes several round trips, for which a short node timeout is too
-/// short.
-const MIN_DIAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// The shortest patience with a step of a dial. The kernel sends the first packet of a connection again after a second.
+const MIN_DIAL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A node that is reached through a [`Transport`].
 ///
@@ -84,14 +83,14 @@ pub(crate) struct ConnectionConfig {
     pub(crate) node_timeout: Duration,
     /// The time for which a node that may have lost votes abstains.
     pub(crate) quarantine: Duration,
-    /// The seed of the jitter of redials.
+    /// The seed of the delays before dials.
     pub(crate) seed: u64,
 }
 
 impl ConnectionConfig {
-    /// Returns the time limit of a dial, from the first packet to the registration.
-    pub(crate) fn dial_timeout(&self) -> Duration {
-        self.node_timeout.max(MIN_DIAL_TIMEOUT)
+    /// Returns the time for each step of a dial, unless earlier dials had no answer.
+    pub(crate) fn dial_patience(&self) -> Duration {
+        self.node_timeout.max(MIN_DIAL_PATIENCE)
     }
 }
 

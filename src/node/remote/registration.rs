@@ -8,6 +8,7 @@ use crate::{
     clock::{Clock, Instant},
     node::{
         Answer, Incarnation, NewNodes, Operation, Register,
+        dial::{DialLimit, DialStep},
         remote::{
             duplicate_servers::{ConnectedServers, ServerRegistration},
             script_delivery::ScriptDelivery,
@@ -37,13 +38,15 @@ pub(super) struct Registered {
     server_registration: Option<ServerRegistration>,
 }
 
-/// Registers a new connection, if the client registers. `pause` is the pause before the delivery of the script.
+/// Registers a new connection, or finds out whether the node has the script if the client does not register. Each answer must arrive within the limit. `pause` is the pause
+/// before the delivery of the script.
 pub(super) async fn register(
     connection: Box<dyn Connection>,
     node: Arc<str>,
     new_nodes: Option<NewNodes>,
     connected_servers: &ConnectedServers,
     clock: &dyn Clock,
+    limit: DialLimit<'_>,
     pause: Duration,
 ) -> Result<Registered, NodeError> {
     let mut registered = Registered {
@@ -55,13 +58,14 @@ pub(super) async fn register(
         node,
         server_registration: None,
     };
-    registered.register_again(new_nodes, clock);
+    registered.register(new_nodes, clock);
     while registered.is_registering || registered.delivery != ScriptDelivery::Present {
         if let Some(end) = registered.delivery.pause_end() {
             clock.sleep_until(end).await;
             registered.end_pause(new_nodes, clock);
         }
-        match poll_fn(|context| registered.connection.poll_event(context)).await {
+        let event = poll_fn(|context| registered.connection.poll_event(context));
+        match limit.step(DialStep::Registration, event).await? {
             ConnectionEvent::Answers { batch: REGISTRATION, answers } => {
                 registered.is_registering = false;
                 let (incarnation, is_quarantined) =
@@ -92,10 +96,10 @@ pub(super) async fn register(
 }
 
 impl Registered {
-    /// Registers on the connection: for the first time, or because the node has lost its metadata. Behind a proxy, the
-    /// connection may lead to another server now.
-    pub(super) fn register_again(&mut self, new_nodes: Option<NewNodes>, clock: &dyn Clock) {
-        if let Some(new_nodes) = new_nodes.filter(|_| !self.is_registering) {
+    /// Registers on the connection: for the first time, because the node has lost its metadata, or to find out whether
+    /// the node has the script. Behind a proxy, the connection may lead to another server now.
+    pub(super) fn register(&mut self, new_nodes: Option<NewNodes>, clock: &dyn Clock) {
+        if !self.is_registering {
             self.is_registering = true;
             self.connection.send(REGISTRATION, registration(new_nodes, clock));
         }
@@ -115,7 +119,7 @@ impl Registered {
         if !self.delivery.on_lacking(clock.now(), pause) {
             return;
         }
-        if let Some(new_nodes) = new_nodes {
+        if new_nodes.is_some() {
             self.is_registering = true;
             self.connection.send_with_script(REGISTRATION, registration(new_nodes, clock));
         }
@@ -127,12 +131,11 @@ impl Registered {
         self.delivery.pause_end()
     }
 
-    /// Handles the end of the pause. Returns whether the pause has ended: if the client registers, the registration
-    /// follows, and otherwise the calls of the client.
+    /// Handles the end of the pause, after which a registration by name follows. Returns whether the pause has ended.
     pub(super) fn end_pause(&mut self, new_nodes: Option<NewNodes>, clock: &dyn Clock) -> bool {
         let has_ended = self.delivery.tick(clock.now());
         if has_ended {
-            self.register_again(new_nodes, clock);
+            self.register(new_nodes, clock);
         }
         has_ended
     }
@@ -160,9 +163,11 @@ impl Registered {
     }
 }
 
-/// Returns the operation of a registration.
-fn registration(new_nodes: NewNodes, clock: &dyn Clock) -> Arc<[Operation]> {
-    Arc::new([Operation::Register(Register { new_nodes, time: clock.time_of_day() })])
+/// Returns the operations of a registration: none if the client does not register. A call without operations only
+/// shows whether the node has the script.
+fn registration(new_nodes: Option<NewNodes>, clock: &dyn Clock) -> Arc<[Operation]> {
+    let register = |new_nodes| Operation::Register(Register { new_nodes, time: clock.time_of_day() });
+    new_nodes.map(register).into_iter().collect()
 }
 
 /// Handles an answer to a registration, and passes its incarnation to the connection. Returns the incarnation, and

@@ -9,6 +9,7 @@ use super::*;
 use crate::{
     node::{
         Answer, Operation, Registration,
+        dial::{DialLimit, DialStep},
         parameters::Incarnation,
         transport::{BatchId, Connection, ConnectionEvent},
     },
@@ -125,6 +126,15 @@ impl FakeServer {
         self.push_event(ConnectionEvent::NotLoaded { batch });
     }
 
+    /// Answers the oldest unanswered call, and lets the server lose the script afterwards.
+    pub(super) fn answer_and_forget_script(&self) {
+        let mut state = self.state();
+        let (batch, operations) = state.unanswered.pop_front().unwrap();
+        state.answer(batch, &operations);
+        state.has_script = false;
+        state.wake();
+    }
+
     /// Lets the server lose the script, which the server reports for later calls.
     pub(super) fn forget_script(&self) {
         self.state().has_script = false;
@@ -160,7 +170,11 @@ impl FakeState {
     /// Records a call, and answers it unless the server is frozen.
     fn receive(&mut self, batch: BatchId, operations: Arc<[Operation]>, script: &str) {
         let words: Vec<_> = operations.iter().map(describe).collect();
-        self.sent_texts.push(format!("{}{script}", words.join(", ")));
+        let words = if words.is_empty() { "ask".to_owned() } else { words.join(", ") };
+        // The question of a new connection is not recorded while the server has the script.
+        if words != "ask" || !self.has_script {
+            self.sent_texts.push(format!("{words}{script}"));
+        }
         if !self.answers_calls {
             self.unanswered.push_back((batch, operations));
         } else if self.has_script {
@@ -196,7 +210,7 @@ fn describe(operation: &Operation) -> String {
 }
 
 impl Transport for FakeServer {
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
+    fn dial<'a>(&'a self, limit: DialLimit<'a>) -> BoxFuture<'a, Result<Box<dyn Connection>, NodeError>> {
         let now = self.clock.now().since_origin();
         self.state().dials.push(now);
         let behaviour = self.state().behaviour;
@@ -205,7 +219,7 @@ impl Transport for FakeServer {
                 DialBehaviour::Accepting => {}
                 DialBehaviour::Refusing => return Err(NodeError::Unreachable("refused".into())),
                 DialBehaviour::Flooding => return Err(NodeError::ReadLimit { most: 1, most_values: 1 }),
-                DialBehaviour::Hanging => futures::future::pending().await,
+                DialBehaviour::Hanging => limit.step(DialStep::All, futures::future::pending()).await?,
             }
             let mut state = self.state();
             state.events.clear();

@@ -222,10 +222,11 @@ async fn a_new_connection_brings_the_script_to_a_node_that_still_lacks_it_after_
 async fn a_connection_registers_again_after_an_abstention_of_a_node_without_the_script() {
     let fixture = Fixture::registered().await;
     fixture.fake.answer_lock(Answer::Abstains(Abstention::NotRegistered));
-    fixture.fake.push_event(ConnectionEvent::Subscribed(resource("r")));
+    fixture.fake.freeze();
     let reply = fixture.lock(1);
-    tokio::task::yield_now().await;
-    fixture.fake.forget_script();
+    fixture.pass(1).await;
+    fixture.fake.revive();
+    fixture.fake.answer_and_forget_script();
     drop(reply.await);
     assert_eq!(fixture.lock(2).await, [Answer::Granted { vote: 1 }]);
     let sent_texts = fixture.fake.sent_texts();
