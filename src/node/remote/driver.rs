@@ -96,7 +96,7 @@ impl Driver {
     async fn connect_and_serve(&mut self) -> Result<std::convert::Infallible, Done> {
         loop {
             let connection = self.connect().await?;
-            let (incarnation, since) = (connection.incarnation.clone(), self.clock.now());
+            let (incarnation, since) = (connection.incarnation().cloned(), self.clock.now());
             let error = self.serve(connection).await?;
             let now = self.clock.now();
             self.notices.broken(incarnation, &error, now);
@@ -104,6 +104,7 @@ impl Driver {
             let mut state = self.shared.lock();
             state.send_queue.disconnected(error, now);
             let interrupted = state.subscriptions.disconnected();
+            state.registrations.disconnected();
             drop(state);
             notify(&interrupted, Notice::Interrupted);
         }
@@ -120,6 +121,9 @@ impl Driver {
                 Ok(connection) => {
                     let mut state = self.shared.lock();
                     state.send_queue.connected();
+                    if let Some(registration) = &connection.registration {
+                        state.registrations.registered(registration);
+                    }
                     state.unpublished = None;
                     drop(state);
                     self.notices.connected(&connection, self.clock.now());
@@ -128,7 +132,9 @@ impl Driver {
                 Err(error) => {
                     self.notices.unreachable(&error, self.clock.now());
                     self.redial.failed(&error);
-                    self.shared.lock().send_queue.dial_failed(error);
+                    let mut state = self.shared.lock();
+                    let error = state.send_queue.dial_failed(error);
+                    state.registrations.failed(&error);
                 }
             }
         }
@@ -249,6 +255,9 @@ impl Driver {
                 if batch == REGISTRATION {
                     let outcome = registered.on_registration_answer(self.registers, answers);
                     if outcome.is_ok() {
+                        if let Some(registration) = &registered.registration {
+                            self.shared.lock().registrations.registered(registration);
+                        }
                         self.notices.registered(registered);
                         self.on_executed_call(registered);
                     }
@@ -334,7 +343,10 @@ impl Drop for Driver {
     /// Answers all requests, so that no caller waits for ever. The driver is dropped at every end of the task, even if
     /// the runtime ends or the task panics.
     fn drop(&mut self) {
-        self.shared.lock().send_queue.end();
+        let mut state = self.shared.lock();
+        state.send_queue.end();
+        state.registrations.failed(&NodeError::Closed);
+        drop(state);
         self.notices.ended();
     }
 }

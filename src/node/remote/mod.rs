@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use self::{
     driver::Driver,
+    registration_replies::RegistrationReplies,
     subscriptions::{Change, Subscriptions},
 };
 pub(crate) use self::{duplicate_servers::ConnectedServers, monitor::Monitor};
@@ -43,6 +44,7 @@ pub(super) mod monitor;
 mod notices;
 mod redial;
 mod registration;
+mod registration_replies;
 mod script_delivery;
 mod subscriptions;
 #[cfg(test)]
@@ -61,6 +63,7 @@ pub(crate) struct RemoteNode {
     address: Arc<str>,
     clock: Arc<dyn Clock>,
     shared: Arc<SharedState>,
+    registers: bool,
     /// A channel that closes when the task has ended.
     ended: watch::Receiver<()>,
 }
@@ -105,7 +108,13 @@ impl RemoteNode {
             drop(alive);
         };
         drop(config.spawner.spawn(task.boxed()));
-        Self { address, clock: Arc::clone(&config.clock), shared, ended }
+        Self {
+            address,
+            clock: Arc::clone(&config.clock),
+            shared,
+            registers: config.registers.is_some(),
+            ended,
+        }
     }
 }
 
@@ -122,6 +131,17 @@ impl Node for RemoteNode {
         if wake {
             self.shared.driver.wake();
         }
+        reply
+    }
+
+    fn registration(&self) -> Option<Reply> {
+        let reply = self.registers.then(|| {
+            let mut state = self.shared.lock();
+            // The caller waits for a connection, as the caller of a request does.
+            state.send_queue.want_connection();
+            state.registrations.reply()
+        });
+        self.shared.driver.wake();
         reply
     }
 
@@ -188,6 +208,7 @@ struct SharedState {
 struct RemoteState {
     send_queue: SendQueue,
     subscriptions: Subscriptions,
+    registrations: RegistrationReplies,
     /// The error of the last notice that the server did not publish on this connection.
     unpublished: Option<NodeError>,
 }
@@ -250,6 +271,7 @@ impl SharedState {
         let state = RemoteState {
             send_queue: SendQueue::new(node_timeout),
             subscriptions: Subscriptions::default(),
+            registrations: RegistrationReplies::default(),
             unpublished: None,
         };
         Self { state: Mutex::new(state), driver: AtomicWaker::new() }

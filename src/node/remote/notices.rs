@@ -142,7 +142,7 @@ impl ConnectionNotices {
         self.monitor.connected(&self.node, self.connections > 0);
         if let Some(before) = self.last.unseen_change(connection, now) {
             tracing::warn!(
-                node = %self.node, incarnation = ?connection.incarnation, ?before,
+                node = %self.node, incarnation = ?connection.incarnation(), ?before,
                 "another server answers at a node's address without a quarantine: does the name lead to \
                  several servers?"
             );
@@ -158,7 +158,7 @@ impl ConnectionNotices {
 
     /// Reports a registration, if the client registers.
     pub(super) fn registered(&self, connection: &Registered) {
-        if let Some(is_quarantined) = connection.is_quarantined {
+        if let Some(is_quarantined) = connection.is_quarantined() {
             self.monitor.registered(&self.node, is_quarantined);
         }
     }
@@ -272,8 +272,8 @@ impl LastIncarnation {
     /// If the client admits or ignores new nodes, the result is `None`, because no quarantine would have begun.
     fn unseen_change(&self, connection: &Registered, now: Instant) -> Option<&Incarnation> {
         let (before, since) = self.seen.as_ref()?;
-        let is_other = connection.incarnation.as_ref().is_some_and(|incarnation| incarnation != before)
-            && connection.is_quarantined == Some(false);
+        let is_other = connection.incarnation().is_some_and(|incarnation| incarnation != before)
+            && connection.is_quarantined() == Some(false);
         (is_other && now < *since + self.quarantine? / 2).then_some(before)
     }
 }

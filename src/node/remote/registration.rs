@@ -7,7 +7,7 @@ use futures::future::poll_fn;
 use crate::{
     clock::{Clock, Instant},
     node::{
-        Answer, Incarnation, NewNodes, Operation, Register,
+        Answer, Incarnation, NewNodes, Operation, Register, Registration,
         dial::{DialLimit, DialStep},
         remote::{
             duplicate_servers::{ConnectedServers, ServerRegistration},
@@ -24,10 +24,8 @@ pub(super) const REGISTRATION: BatchId = BatchId(u64::MAX);
 /// A connection that may send calls. If the client registers, the node has the script, and the registration is complete.
 pub(super) struct Registered {
     pub(super) connection: Box<dyn Connection>,
-    /// The incarnation of the server; `None` if the client does not register.
-    pub(super) incarnation: Option<Incarnation>,
-    /// Whether the node is in quarantine; `None` if the client does not register.
-    pub(super) is_quarantined: Option<bool>,
+    /// The result of the last registration; `None` if the client does not register.
+    pub(super) registration: Option<Registration>,
     /// Whether a registration is unanswered.
     is_registering: bool,
     /// The delivery of the script, if the node lacks it.
@@ -51,8 +49,7 @@ pub(super) async fn register(
 ) -> Result<Registered, NodeError> {
     let mut registered = Registered {
         connection,
-        incarnation: None,
-        is_quarantined: None,
+        registration: None,
         is_registering: false,
         delivery: ScriptDelivery::default(),
         node,
@@ -68,17 +65,17 @@ pub(super) async fn register(
         match limit.step(DialStep::Registration, event).await? {
             ConnectionEvent::Answers { batch: REGISTRATION, answers } => {
                 registered.is_registering = false;
-                let (incarnation, is_quarantined) =
-                    on_answer(&mut *registered.connection, &registered.node, answers)?;
                 registered.delivery.on_executed();
-                registered.is_quarantined = Some(is_quarantined);
-                if registered.server_registration.is_none() {
-                    registered.server_registration = incarnation
-                        .as_ref()
-                        .map(|incarnation| connected_servers.register(&registered.node, incarnation))
-                        .transpose()?;
+                if new_nodes.is_none() {
+                    continue;
                 }
-                registered.incarnation = incarnation;
+                let registration = on_answer(&mut *registered.connection, &registered.node, answers)?;
+                registered.server_registration = registration
+                    .incarnation
+                    .as_ref()
+                    .map(|incarnation| connected_servers.register(&registered.node, incarnation))
+                    .transpose()?;
+                registered.registration = Some(registration);
             }
             ConnectionEvent::NotLoaded { batch: REGISTRATION } => {
                 registered.is_registering = false;
@@ -96,6 +93,16 @@ pub(super) async fn register(
 }
 
 impl Registered {
+    /// Returns the incarnation of the server; `None` if the client does not register.
+    pub(super) fn incarnation(&self) -> Option<&Incarnation> {
+        self.registration.as_ref()?.incarnation.as_ref()
+    }
+
+    /// Whether the node is in quarantine; `None` if the client does not register.
+    pub(super) fn is_quarantined(&self) -> Option<bool> {
+        Some(self.registration.as_ref()?.quarantine.is_some())
+    }
+
     /// Registers on the connection: for the first time, because the node has lost its metadata, or to find out whether
     /// the node has the script. Behind a proxy, the connection may lead to another server now.
     pub(super) fn register(&mut self, new_nodes: Option<NewNodes>, clock: &dyn Clock) {
@@ -152,11 +159,19 @@ impl Registered {
 
     /// Handles the node's answer to a further registration. Returns an error if another incarnation answers: the calls
     /// in flight were meant for the former incarnation, so the connection must end.
-    pub(super) fn on_registration_answer(&mut self, answers: Vec<Answer>) -> Result<(), NodeError> {
+    pub(super) fn on_registration_answer(
+        &mut self,
+        new_nodes: Option<NewNodes>,
+        answers: Vec<Answer>,
+    ) -> Result<(), NodeError> {
         self.is_registering = false;
-        let (incarnation, is_quarantined) = on_answer(&mut *self.connection, &self.node, answers)?;
-        self.is_quarantined = Some(is_quarantined);
-        if incarnation == self.incarnation {
+        if new_nodes.is_none() {
+            return Ok(());
+        }
+        let registration = on_answer(&mut *self.connection, &self.node, answers)?;
+        let is_same = self.incarnation() == registration.incarnation.as_ref();
+        self.registration = Some(registration);
+        if is_same {
             return Ok(());
         }
         Err(NodeError::Unreachable("another server answers on this connection".into()))
@@ -170,19 +185,18 @@ fn registration(new_nodes: Option<NewNodes>, clock: &dyn Clock) -> Arc<[Operatio
     new_nodes.map(register).into_iter().collect()
 }
 
-/// Handles an answer to a registration, and passes its incarnation to the connection. Returns the incarnation, and
-/// whether the node is in quarantine.
+/// Handles an answer to a registration, and passes its incarnation to the connection.
 fn on_answer(
     connection: &mut dyn Connection,
     node: &str,
     answers: Vec<Answer>,
-) -> Result<(Option<Incarnation>, bool), NodeError> {
+) -> Result<Registration, NodeError> {
     match answers.into_iter().next() {
         Some(Answer::Registered(registration)) => {
             let (incarnation, quarantine) = (&registration.incarnation, &registration.quarantine);
             tracing::debug!(%node, ?incarnation, ?quarantine, "registered");
             connection.registered(registration.incarnation.clone());
-            Ok((registration.incarnation, registration.quarantine.is_some()))
+            Ok(registration)
         }
         Some(Answer::WrongQuorum { fingerprint }) => Err(NodeError::WrongQuorum(fingerprint.as_str().into())),
         Some(Answer::Error(error)) => Err(error),

@@ -99,7 +99,7 @@ struct ConnectionStatus {
     /// Whether any connection was ever established. Before the first connection, the node can have no key of this
     /// client.
     was_up: bool,
-    /// Whether a request was submitted since the last failed dial, the end of the last connection, or the last call of
+    /// Whether a connection was wanted, such as by a submitted request, since the last failed dial, the end of the last connection, or the last call of
     /// [`take_wanted`](SendQueue::take_wanted).
     is_wanted: bool,
 }
@@ -139,7 +139,7 @@ impl SendQueue {
 
     /// Accepts a request, or refuses it with an error that means "not sent".
     pub(crate) fn submit(&mut self, request: Request) -> Reply {
-        self.connection.is_wanted = true;
+        self.want_connection();
         let operations = request.operations.len();
         if let Some(error) = self.refusal(must_deliver(&request.operations), operations) {
             return Reply::error(operations, &error);
@@ -151,6 +151,11 @@ impl SendQueue {
         self.weight += item.weight();
         self.unsent.insert(sequence, item);
         reply
+    }
+
+    /// Records that a caller waits for a connection, without a request.
+    pub(crate) fn want_connection(&mut self) {
+        self.connection.is_wanted = true;
     }
 
     /// Whether a submission must wake the driver. The driver need not be woken if no call may be sent before the
@@ -219,7 +224,7 @@ impl SendQueue {
         [self.in_flight.deadline(), self.unsent.earliest(), last, retry].into_iter().flatten().min()
     }
 
-    /// Returns whether a request was submitted since the last failure or the last call of this method.
+    /// Returns whether a connection was wanted, such as by a submitted request, since the last failure or the last call of this method.
     pub(crate) fn take_wanted(&mut self) -> bool {
         std::mem::take(&mut self.connection.is_wanted)
     }
@@ -247,11 +252,12 @@ impl SendQueue {
         self.connection.was_up = true;
     }
 
-    /// Handles a failed dial: refuses the unsent requests, except unlocks.
-    pub(crate) fn dial_failed(&mut self, error: NodeError) {
+    /// Handles a failed dial: refuses the unsent requests, except unlocks. Returns the error of the refusals.
+    pub(crate) fn dial_failed(&mut self, error: NodeError) -> NodeError {
         let error = unreachable(error);
         self.connection.down(ConnectionState::Down(error.clone()));
         self.drop_unsent(&error);
+        error
     }
 
     /// Handles the end of a connection. Unlocks return to their places. Other requests are answered: requests in
