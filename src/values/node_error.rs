@@ -23,10 +23,11 @@ pub enum NodeError {
     /// The request was sent, and no answer arrived within the node timeout.
     #[error("no answer within the node timeout")]
     TimedOut,
-    /// The request was not sent, because the node has not answered an earlier call within the node timeout.
-    #[error("not asked: the node is not answering")]
+    /// The request was not sent, because the node has not answered earlier calls within the node timeout, or before the
+    /// request expired.
+    #[error("not asked: no answer to earlier calls in time")]
     Unresponsive,
-    /// The request was not sent, because too many calls of this client wait for the node.
+    /// The request was not sent, because more than 4,096 operations of this client wait for the node.
     #[error("not asked: too many calls are waiting for the node")]
     Overloaded,
     /// The request was sent, and the connection broke before the answer arrived. The node may have executed

@@ -383,8 +383,8 @@ impl SendQueue {
         match &self.connection.state {
             ConnectionState::Down(error) => error.clone(),
             ConnectionState::Dialling => NodeError::Unreachable("no connection yet".into()),
-            ConnectionState::Up if self.in_flight.is_unresponsive() => NodeError::Unresponsive,
-            ConnectionState::Up => NodeError::Overloaded,
+            // The request waited for the answers to earlier calls, of which few are in flight at a time.
+            ConnectionState::Up => NodeError::Unresponsive,
         }
     }
 
