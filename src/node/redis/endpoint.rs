@@ -270,5 +270,11 @@ async fn handshake(
 }
 
 fn unreachable(error: &io::Error) -> NodeError {
+    // A Unix socket with a full queue refuses connections at once. Over TCP, the connection only times out.
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return NodeError::Unreachable(
+            "the queue of new connections is full (tcp-backlog of the server)".into(),
+        );
+    }
     NodeError::Unreachable(Arc::from(error.to_string()))
 }
