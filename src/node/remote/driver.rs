@@ -54,6 +54,8 @@ pub(super) struct Driver {
     timer: Timer,
     random: StdRng,
     node_timeout: Duration,
+    /// The time of the last call or event on the connection.
+    active_at: Instant,
     redial: Redial,
     dialler: Dialler,
     registers: Option<NewNodes>,
@@ -78,6 +80,7 @@ impl Driver {
             timer: Timer::new(Arc::clone(&config.clock)),
             random: StdRng::seed_from_u64(config.seed),
             node_timeout: config.node_timeout,
+            active_at: config.clock.now(),
             redial: Redial::new(config.dial_patience()),
             registers: config.registers,
             follows_master: transport.follows_master(),
@@ -97,11 +100,15 @@ impl Driver {
         loop {
             let connection = self.connect().await?;
             let (incarnation, since) = (connection.incarnation().cloned(), self.clock.now());
+            self.active_at = since;
             let error = self.serve(connection).await?;
             let now = self.clock.now();
             self.notices.broken(incarnation, &error, now);
             self.redial.lasted(now.saturating_duration_since(since), &error);
             let mut state = self.shared.lock();
+            if error == NodeError::Disconnected && state.send_queue.oldest_call().is_none() {
+                self.notices.closed_idle(now.saturating_duration_since(self.active_at));
+            }
             state.send_queue.disconnected(error, now);
             let interrupted = state.subscriptions.disconnected();
             state.registrations.disconnected();
@@ -211,6 +218,9 @@ impl Driver {
         loop {
             while let Poll::Ready(event) = registered.connection.poll_event(context) {
                 now = self.clock.now();
+                if !matches!(event, ConnectionEvent::Closed(_)) {
+                    self.active_at = now;
+                }
                 if let Some(error) = self.on_event(registered, event, now) {
                     return Poll::Ready(Ok(error));
                 }
@@ -332,9 +342,10 @@ impl Driver {
         ScriptDelivery::pause(self.node_timeout, self.random.random())
     }
 
-    /// Reports the undelivered requests. Returns the time of the next tick, unless the send queue is done.
+    /// Reports the undelivered requests and the age of the oldest call. Returns the time of the next tick, unless the send queue is done.
     fn on_deadlines(&mut self, deadlines: QueueDeadlines) -> Result<Option<Instant>, Done> {
         self.notices.undelivered(deadlines.undelivered);
+        self.notices.oldest_call(deadlines.oldest_call);
         if deadlines.is_done { Err(Done) } else { Ok(deadlines.deadline) }
     }
 }

@@ -226,6 +226,8 @@ struct QueueDeadlines {
     /// The number of requests that must still be delivered.
     undelivered: usize,
     is_done: bool,
+    /// The age of the oldest call without an answer.
+    oldest_call: Duration,
     /// The time of the next tick if no other event happens.
     deadline: Option<Instant>,
 }
@@ -240,10 +242,15 @@ impl RemoteState {
     fn tick(&mut self, now: Instant) -> QueueDeadlines {
         let send_queue = &mut self.send_queue;
         send_queue.tick(now);
+        let sent_at = send_queue.oldest_call();
+        let oldest_call = sent_at.map_or(Duration::ZERO, |sent_at| now.saturating_duration_since(sent_at));
+        // The age is reported in whole seconds.
+        let next_report = sent_at.map(|sent_at| sent_at + Duration::from_secs(oldest_call.as_secs() + 1));
         QueueDeadlines {
             undelivered: send_queue.undelivered_count(),
             is_done: send_queue.is_done(now),
-            deadline: send_queue.next_deadline(),
+            oldest_call,
+            deadline: [send_queue.next_deadline(), next_report].into_iter().flatten().min(),
         }
     }
 }

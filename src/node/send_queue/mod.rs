@@ -194,6 +194,11 @@ impl SendQueue {
         self.in_flight.on_answer();
     }
 
+    /// Returns the time at which the oldest unanswered call, or the load of the script, was sent.
+    pub(crate) fn oldest_call(&self) -> Option<Instant> {
+        self.in_flight.oldest()
+    }
+
     /// Handles the passing of time: detects a node that became unresponsive, returns due retries to their places, and
     /// drops expired requests.
     pub(crate) fn tick(&mut self, now: Instant) {
