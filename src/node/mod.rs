@@ -58,8 +58,8 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
     ///    silent node may resolve late, so the caller stops waiting at a deadline of its own.
     fn call(&self, request: Request) -> Reply;
 
-    /// Returns the result of the registration of the present connection, or else of the next dial. The reply is an error
-    /// if that dial fails. `None` for a node that does not register its connections.
+    /// Returns the result of the registration of the present connection, or else of the next dial. If that dial fails,
+    /// the reply is its error. `None` for a node that does not register its connections.
     fn registration(&self) -> Option<Reply> {
         None
     }

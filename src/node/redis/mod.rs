@@ -113,8 +113,8 @@ impl RedisTransport {
     /// does not register, no other check refuses a replica.
     async fn open_master(&self, set: &MasterSet, limit: DialLimit<'_>) -> Result<RawConnection, NodeError> {
         let master = set.master(limit).await?;
-        // A Sentinel that is cut off from the others may name a dead master. Therefore the next dial begins with another
-        // Sentinel after each failure.
+        // A Sentinel that is cut off from the others may name a dead master. Therefore, after each failure, the next
+        // dial begins with another Sentinel.
         let opened = RawConnection::open_node(&master.endpoint, &self.client_name, limit).await;
         let opened = opened.map_err(|error| master.explain(error));
         let (raw, hello_reply) = opened.inspect_err(|_| set.advance_first())?;

@@ -342,7 +342,8 @@ impl Driver {
         ScriptDelivery::pause(self.node_timeout, self.random.random())
     }
 
-    /// Reports the undelivered requests and the age of the oldest call. Returns the time of the next tick, unless the send queue is done.
+    /// Reports the undelivered requests and the age of the oldest call. Returns the time of the next tick, unless the
+    /// send queue is done.
     fn on_deadlines(&mut self, deadlines: QueueDeadlines) -> Result<Option<Instant>, Done> {
         self.notices.undelivered(deadlines.undelivered);
         self.notices.oldest_call(deadlines.oldest_call);
