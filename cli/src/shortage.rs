@@ -116,6 +116,7 @@ impl MissingNode {
         let is_silent = matches!(
             error,
             NodeError::Unreachable(_)
+                | NodeError::DialTimedOut(_)
                 | NodeError::TimedOut
                 | NodeError::Unresponsive
                 | NodeError::Overloaded

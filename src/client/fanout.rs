@@ -57,8 +57,13 @@ impl<Tag: Copy> Fanout<Tag> {
     /// Sends a request of one operation to a node.
     pub(crate) fn send(&mut self, nodes: &[Arc<dyn Node>], node: usize, tag: Tag, request: Request) {
         if let Some(to) = nodes.get(node) {
-            self.pending.push((node, tag, to.call(request)));
+            self.add(node, tag, to.call(request));
         }
+    }
+
+    /// Adds the reply of a node.
+    pub(crate) fn add(&mut self, node: usize, tag: Tag, reply: Reply) {
+        self.pending.push((node, tag, reply));
     }
 
     /// Returns the number of outstanding answers.

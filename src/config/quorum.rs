@@ -167,7 +167,7 @@ impl Default for QuorumSettings {
             drift: 0.01,
             node_timeout: None,
             attempt_timeout: Duration::from_secs(2),
-            connect_timeout: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(30),
             counter_ttl: Duration::from_secs(3600),
             restart_guard: RestartGuard::default(),
             admits_new: false,

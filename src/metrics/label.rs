@@ -133,9 +133,15 @@ pub(super) fn of_answer(answer: &Answer) -> &'static str {
     }
 }
 
+/// Returns the label of a dial.
+pub(super) fn of_dial(error: Option<&NodeError>) -> &'static str {
+    error.map_or("connected", of_error)
+}
+
 fn of_error(error: &NodeError) -> &'static str {
     match error {
         NodeError::Unreachable(_) => "unreachable",
+        NodeError::DialTimedOut(_) => "dial_timed_out",
         NodeError::Handshake(refused) => of_error(refused),
         NodeError::TimedOut => "timed_out",
         NodeError::Unresponsive => "unresponsive",

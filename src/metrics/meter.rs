@@ -7,9 +7,9 @@ use ::metrics::{Gauge, SharedString};
 use super::{
     label,
     metric::{
-        ARRIVALS, ATTEMPTS, CONNECTIONS, HOLD, LATCH_WAIT, LEASES_DROPPED, LEASES_HELD, LEASES_LOST,
-        LOCK_CALLS_IN_FLIGHT, MARGIN, NOTICES_REFUSED, QUARANTINED, RECONNECTS, RENEWAL, RENEWALS,
-        UNLOCKS_PENDING, VOTES, WAIT,
+        ARRIVALS, ATTEMPTS, CONNECTIONS, DIALS, HOLD, LATCH_WAIT, LEASES_DROPPED, LEASES_HELD, LEASES_LOST,
+        LOCK_CALLS_IN_FLIGHT, MARGIN, NOTICES_REFUSED, OLDEST_CALL, QUARANTINED, RECONNECTS, RENEWAL,
+        RENEWALS, UNLOCKS_PENDING, VOTES, WAIT,
     },
 };
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
         AttemptEnd, CallEnd, LatchEnd, LeaseEnd, Mode, ObservedLease, Observer, OperationKind,
         RenewalOutcome, Renewed,
     },
+    values::NodeError,
 };
 
 /// The observer of one client that records events with the installed recorder.
@@ -87,6 +88,11 @@ impl Meter {
         NOTICES_REFUSED.counter([quorum, node, command.name().into()]).increment(by);
     }
 
+    fn count_dials(&self, node: &Arc<str>, error: Option<&NodeError>, by: u64) {
+        let [quorum, node] = self.of_node(node);
+        DIALS.counter([quorum, node, label::of_dial(error).into()]).increment(by);
+    }
+
     fn set_quarantined(&self, node: &Arc<str>, is_quarantined: bool) {
         QUARANTINED.gauge(self.of_node(node)).set(if is_quarantined { 1.0 } else { 0.0 });
     }
@@ -97,7 +103,13 @@ impl Monitor for Meter {
         CONNECTIONS.gauge(self.of_node(node)).increment(0.0);
         RECONNECTS.counter(self.of_node(node)).increment(0);
         UNLOCKS_PENDING.gauge(self.of_node(node)).increment(0.0);
+        OLDEST_CALL.gauge(self.of_node(node)).increment(0.0);
+        self.count_dials(node, None, 0);
         NoticeCommand::ALL.into_iter().for_each(|command| self.count_refused_notices(node, command, 0));
+    }
+
+    fn dialled(&self, node: &Arc<str>, error: Option<&NodeError>) {
+        self.count_dials(node, error, 1);
     }
 
     fn connected(&self, node: &Arc<str>, again: bool) {
@@ -117,6 +129,10 @@ impl Monitor for Meter {
 
     fn notice_refused(&self, node: &Arc<str>, command: NoticeCommand) {
         self.count_refused_notices(node, command, 1);
+    }
+
+    fn oldest_call_changed(&self, node: &Arc<str>, age: Duration) {
+        OLDEST_CALL.gauge(self.of_node(node)).set(age.as_secs_f64());
     }
 
     fn undelivered_changed(&self, node: &Arc<str>, change: i64) {

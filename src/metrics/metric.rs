@@ -17,7 +17,7 @@ pub struct Metric {
     pub labels: &'static [&'static str],
     /// The description, as recorders show it.
     pub help: &'static str,
-    /// Whether a histogram has durations in seconds, and not shares.
+    /// Whether a histogram or gauge has seconds, and not shares or numbers.
     is_in_seconds: bool,
 }
 
@@ -38,6 +38,7 @@ impl Metric {
         let Self { name, help, .. } = *self;
         match self.kind {
             Kind::Counter => describe_counter!(name, Unit::Count, help),
+            Kind::Gauge if self.is_in_seconds => describe_gauge!(name, Unit::Seconds, help),
             Kind::Gauge => describe_gauge!(name, Unit::Count, help),
             Kind::Histogram if self.is_in_seconds => describe_histogram!(name, Unit::Seconds, help),
             Kind::Histogram => describe_histogram!(name, help),
@@ -111,6 +112,10 @@ metrics! {
         "connections to a node, one for each client of the process";
     RECONNECTS = counter "redquorum_node_reconnects_total" ["quorum", "node"]
         "connections to a node after the first";
+    DIALS = counter "redquorum_node_dials_total" ["quorum", "node", "outcome"]
+        "tries to connect to a node, by outcome";
+    OLDEST_CALL = age "redquorum_oldest_call_seconds" ["quorum", "node"]
+        "age of the oldest call without an answer, in whole seconds, as a client of the process has reported it last";
     NOTICES_REFUSED = counter "redquorum_notices_refused_total" ["quorum", "node", "command"]
         "calls with a notice that the node refused to publish, and changes of subscriptions that the node refused";
     UNLOCKS_PENDING = gauge "redquorum_unlocks_pending" ["quorum", "node"]
@@ -129,6 +134,10 @@ const fn counter(name: &'static str, labels: LabelNames, help: &'static str) -> 
 
 const fn gauge(name: &'static str, labels: LabelNames, help: &'static str) -> Metric {
     metric(name, Kind::Gauge, labels, help)
+}
+
+const fn age(name: &'static str, labels: LabelNames, help: &'static str) -> Metric {
+    Metric { is_in_seconds: true, ..metric(name, Kind::Gauge, labels, help) }
 }
 
 const fn ratio(name: &'static str, labels: LabelNames, help: &'static str) -> Metric {

@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 
 #[cfg(test)]
 pub(crate) mod conformance;
+pub(crate) mod dial;
 #[cfg(test)]
 pub(crate) mod examples;
 pub(crate) mod memory;
@@ -24,12 +25,10 @@ pub(crate) mod state;
 pub(crate) mod transport;
 pub(crate) mod ttl;
 
-#[cfg(test)]
-pub(crate) use self::operation::Abstention;
 pub use self::parameters::RestartGuard;
 pub(crate) use self::{
     operation::{
-        Answer, AnswerSize, Downgrade, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect,
+        Abstention, Answer, AnswerSize, Downgrade, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect,
         InspectAnswer, Latch, List, Lock, MAX_VALUE_BYTES, NewNodes, Observe, ObserveAnswer, Operation,
         Proclaim, Proclamation, Queued, READERS_SHOWN, Reconfigure, Register, Registration, Renew, Resources,
         Tombstone, Unlock, Vacant, WaitersInfo, Withdraw, WriteBack,
@@ -58,6 +57,12 @@ pub(crate) trait Node: fmt::Debug + Send + Sync {
     /// 4. Every reply resolves with an answer or an error, at the latest when the node has closed. The reply of a
     ///    silent node may resolve late, so the caller stops waiting at a deadline of its own.
     fn call(&self, request: Request) -> Reply;
+
+    /// Returns the result of the registration of the present connection, or else of the next dial. If that dial fails,
+    /// the reply is its error. `None` for a node that does not register its connections.
+    fn registration(&self) -> Option<Reply> {
+        None
+    }
 
     /// Sends the notices of a topic to `listener` until the subscription is dropped. A topic is a resource, for its
     /// release notices, or a name from [`names`], such as that of the wakes of a waiter.

@@ -6,13 +6,13 @@ use std::{
     fmt,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use futures::future::BoxFuture;
 
 use crate::{
     node::{
+        dial::DialLimit,
         operation::{Answer, Operation},
         parameters::Incarnation,
     },
@@ -21,24 +21,14 @@ use crate::{
 
 /// A maker of connections to one node.
 pub(crate) trait Transport: fmt::Debug + Send + Sync {
-    /// Connects and completes the handshake. Dropping the future ends the attempt.
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>>;
-
-    /// Returns the error of a dial that was ended after `patience`.
-    fn late(&self, patience: Duration) -> NodeError {
-        late(patience)
-    }
+    /// Connects and completes the handshake, each step within the limit. Dropping the future ends the attempt.
+    fn dial<'a>(&'a self, limit: DialLimit<'a>) -> BoxFuture<'a, Result<Box<dyn Connection>, NodeError>>;
 
     /// Whether the next dial may lead to another server. If so, the driver gives up a connection to a server that
     /// became a replica.
     fn follows_master(&self) -> bool {
         false
     }
-}
-
-/// Returns the error of a dial that was ended after `patience`, without any further evidence.
-pub(crate) fn late(patience: Duration) -> NodeError {
-    NodeError::Unreachable(format!("no connection within {patience:?}").into())
 }
 
 /// A connection after its handshake. The drop closes the connection, without waiting.
@@ -49,10 +39,14 @@ pub(crate) fn late(patience: Duration) -> NodeError {
 /// 2. Calls are answered in the order of sending.
 /// 3. A connection never reconnects. After [`ConnectionEvent::Closed`], the connection has no further event.
 pub(crate) trait Connection: fmt::Debug + Send {
-    /// Sends the operations as one call.
+    /// Sends the operations as one call. If the node lacks the script, [`ConnectionEvent::NotLoaded`] follows, and the
+    /// call was not executed.
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>);
 
-    /// Sends the script to the node. The event [`ConnectionEvent::Loaded`] follows.
+    /// Sends the operations as one call that has the text of the script. The node executes the call in any case.
+    fn send_with_script(&mut self, batch: BatchId, operations: Arc<[Operation]>);
+
+    /// Sends the text of the script alone, which the node then keeps. The event [`ConnectionEvent::Loaded`] follows.
     fn load(&mut self);
 
     /// Sets the incarnation that later calls carry.
@@ -100,7 +94,7 @@ impl NoticeCommand {
 pub(crate) enum ConnectionEvent {
     /// The answers to a call, one for each operation.
     Answers { batch: BatchId, answers: Vec<Answer> },
-    /// A call that the node did not execute, because the node has lost the script.
+    /// A call that the node did not execute, because the node lacks the script.
     NotLoaded { batch: BatchId },
     /// The end of a load of the script.
     Loaded,

@@ -318,7 +318,8 @@ impl QuorumBuilder {
     }
 
     /// Sets the time for which [`connect`](Self::connect) and [`admin::init`](crate::admin::init) wait for nodes that
-    /// do not answer yet (default: 5 s).
+    /// do not answer yet (default: 30 s). Both return at once if an answer decides, such as that of a server that
+    /// refuses the password.
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.settings.connect_timeout = connect_timeout;
         self

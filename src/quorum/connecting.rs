@@ -6,12 +6,13 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     algorithm::{attempt::HEDGE_SHARE, node_set::NodeSet},
     client::{
-        broadcast::{add_inspect, send_inspect},
+        broadcast::add_inspect,
         context::ClientContext,
-        fanout::FanoutEvent,
+        fanout::{Fanout, FanoutEvent},
     },
+    clock::Instant,
     error::{ConfigError, Error, Goal, NoQuorum},
-    node::{Answer, Incarnation, RestartGuard, names},
+    node::{Abstention, Answer, Incarnation, InspectAnswer, Registration, RestartGuard, names},
     values::{Fingerprint, NodeError, NodeReply, Refusal, Resource},
 };
 
@@ -64,7 +65,10 @@ pub(super) async fn gather(
 ) -> Vec<Answer> {
     let start = context.now();
     let deadline = start + context.settings.connect_timeout;
-    let mut fanout = send_inspect(context, &resource, deadline);
+    let mut fanout = Fanout::new();
+    for node in 0..context.nodes.len() {
+        ask(context, &mut fanout, node, &resource, deadline);
+    }
     let answers = vec![Answer::Error(NodeError::TimedOut); context.nodes.len()];
     let mut progress = ConnectProgress { answers, answered: NodeSet::EMPTY };
     let (mut failed, mut retry_at, mut end_of_grace) = (NodeSet::EMPTY, None, None);
@@ -84,7 +88,7 @@ pub(super) async fn gather(
         }
         let until = [retry_at, end_of_grace, warn_at].into_iter().flatten().fold(deadline, std::cmp::min);
         if let FanoutEvent::Answer { node, answer, .. } = fanout.next(&*context.clock, until).await {
-            if !matches!(answer, Answer::Inspected(_)) {
+            if !is_metadata(&answer) {
                 failed.insert(node);
                 retry_at = retry_at.or_else(|| Some(context.now() + RETRY_DELAY));
             }
@@ -103,16 +107,36 @@ pub(super) async fn gather(
         }
         retry_at = None;
         for node in std::mem::replace(&mut failed, NodeSet::EMPTY).iter() {
-            add_inspect(context, &mut fanout, node, &resource, deadline);
+            ask(context, &mut fanout, node, &resource, deadline);
         }
     }
     progress.answers
 }
 
+/// Asks a node for its metadata: by the registration of the connection, or else by an inspection. A failed node answers
+/// with the result of the next dial.
+fn ask(
+    context: &ClientContext,
+    fanout: &mut Fanout<()>,
+    node: usize,
+    resource: &Resource,
+    deadline: Instant,
+) {
+    match context.nodes.get(node).and_then(|node| node.registration()) {
+        Some(reply) => fanout.add(node, (), reply),
+        None => add_inspect(context, fanout, node, resource, deadline),
+    }
+}
+
+/// Whether an answer has the metadata of a node.
+fn is_metadata(answer: &Answer) -> bool {
+    matches!(answer, Answer::Inspected(_) | Answer::Registered(_))
+}
+
 /// Warns that no quorum answers yet. Does nothing if a quorum has answered, and the client only waits for the remaining
 /// nodes.
 fn warn_without_quorum(context: &ClientContext, progress: &ConnectProgress) {
-    let answered = progress.answers.iter().filter(|answer| matches!(answer, Answer::Inspected(_))).count();
+    let answered = progress.answers.iter().filter(|answer| is_metadata(answer)).count();
     if answered < context.settings.electorate.needed() {
         let replies = context.replies(progress.answers.iter().map(NodeReply::from));
         let nodes = replies.with_words(&NodeReply::Done, "answers");
@@ -124,6 +148,9 @@ fn warn_without_quorum(context: &ClientContext, progress: &ConnectProgress) {
 fn warn_without_votes(context: &ClientContext, answers: &[Answer]) {
     let abstention = |answer: &Answer| match answer {
         Answer::Inspected(inspection) => inspection.abstention.map(Refusal::from),
+        Answer::Registered(registration) => {
+            registration.quarantine.map(|remaining| Abstention::Quarantined(remaining).into())
+        }
         _ => None,
     };
     let reply =
@@ -192,9 +219,8 @@ fn next_step(context: &ClientContext, progress: &ConnectProgress) -> ConnectStep
 
 /// Returns the number of fit nodes that have answered.
 fn count_fit(context: &ClientContext, answers: &[Answer]) -> usize {
-    let fits = |(node, answer): &(usize, &Answer)| {
-        matches!(answer, Answer::Inspected(_)) && misfit(context, *node, answer).is_none()
-    };
+    let fits =
+        |(node, answer): &(usize, &Answer)| is_metadata(answer) && misfit(context, *node, answer).is_none();
     answers.iter().enumerate().filter(fits).count()
 }
 
@@ -229,7 +255,8 @@ fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<Confi
         Some(ConfigError::WrongQuorum { node, difference: ours.difference_from(theirs).into() })
     };
     match answer {
-        // Without a restart guard there is no registration, and only this check compares the fingerprints.
+        // Without a restart guard there is no registration, and only this check compares the fingerprints. A
+        // registration compares the fingerprints itself.
         Answer::Inspected(inspection) => match &inspection.fingerprint {
             Some(theirs) if theirs != ours => wrong_quorum(node, theirs),
             _ => None,
@@ -252,8 +279,9 @@ pub(super) fn refuse_same_server(context: &ClientContext, answers: &[Answer]) ->
     for (node, answer) in context.nodes.iter().zip(answers) {
         let second = node.address();
         let (first, incarnation) = match answer {
-            Answer::Inspected(inspection) => {
-                let Some(incarnation) = &inspection.incarnation else { continue };
+            Answer::Inspected(InspectAnswer { incarnation, .. })
+            | Answer::Registered(Registration { incarnation, .. }) => {
+                let Some(incarnation) = incarnation else { continue };
                 let Some((first, _)) = known.iter().find(|(_, other)| *other == incarnation) else {
                     known.push((second, incarnation));
                     continue;

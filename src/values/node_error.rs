@@ -14,16 +14,20 @@ pub enum NodeError {
     /// The request was not sent, because there is no connection: refused, reset, or an unknown host.
     #[error("unreachable: {}", Printable(.0))]
     Unreachable(Arc<str>),
+    /// The request was not sent, because a step of opening a connection had no answer in time. The text names the step.
+    #[error("unreachable: {}", Printable(.0))]
+    DialTimedOut(Arc<str>),
     /// The request was not sent, because the server was reached and then refused the connection, for this reason.
     #[error("the connection cannot be used: {0}")]
     Handshake(Arc<Self>),
     /// The request was sent, and no answer arrived within the node timeout.
     #[error("no answer within the node timeout")]
     TimedOut,
-    /// The request was not sent, because the node has not answered an earlier call within the node timeout.
-    #[error("not asked: the node is not answering")]
+    /// The request was not sent, because the node has not answered earlier calls within the node timeout, or before the
+    /// request expired.
+    #[error("not asked: no answer to earlier calls in time")]
     Unresponsive,
-    /// The request was not sent, because too many calls of this client wait for the node.
+    /// The request was not sent, because more than 4,096 operations of this client wait for the node.
     #[error("not asked: too many calls are waiting for the node")]
     Overloaded,
     /// The request was sent, and the connection broke before the answer arrived. The node may have executed
@@ -165,6 +169,7 @@ impl NodeError {
         matches!(
             self,
             Self::Unreachable(_)
+                | Self::DialTimedOut(_)
                 | Self::Handshake(_)
                 | Self::Unresponsive
                 | Self::Overloaded
@@ -257,6 +262,7 @@ mod tests {
         let foreign = || Arc::from("it's\n\u{1b}[2J\u{202e}");
         for error in [
             NodeError::Unreachable(foreign()),
+            NodeError::DialTimedOut(foreign()),
             NodeError::NoAuth(foreign()),
             NodeError::NoCredentials(foreign()),
             NodeError::NoPermission(foreign()),

@@ -11,8 +11,8 @@ use redquorum_tests::{Cluster, Server, eventually};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::figures::{
-    CONNECTIONS, Figures, MARGIN, NOTICES_REFUSED, QUARANTINED, RECONNECTS, UNLOCKS_PENDING, VOTES,
-    run_with_recorder,
+    CONNECTIONS, DIALS, Figures, MARGIN, NOTICES_REFUSED, OLDEST_CALL, QUARANTINED, RECONNECTS,
+    UNLOCKS_PENDING, VOTES, run_with_recorder,
 };
 
 /// The deadline of an effect that has to happen at once, on a machine under load.
@@ -48,15 +48,41 @@ fn a_server_that_restarts_empty_shows_in_connections_and_quarantine() {
         server.kill().await;
         wait_for_value(&figures, CONNECTIONS, server, 0.0).await;
         assert_eq!(figures.sum(CONNECTIONS, &[]), 2.0, "another connection has ended");
+        let node = format!("127.0.0.1:{}", server.port());
+        let dials = |outcome| figures.sum(DIALS, &[("node", &node), ("outcome", outcome)]);
+        eventually(SOON, "the dead server refuses a dial", async || dials("unreachable") >= 1.0).await;
         server.restart_empty().await;
         wait_for_value(&figures, CONNECTIONS, server, 1.0).await;
         wait_for_value(&figures, RECONNECTS, server, 1.0).await;
         wait_for_value(&figures, QUARANTINED, server, 1.0).await;
+        assert_eq!(
+            dials("connected"),
+            2.0 + 1.0,
+            "two connections of this client, and one of the first client"
+        );
         quorum.red_lock("lock:r").lock().await.unwrap().unlock().await.unwrap();
         assert_eq!(figures.sum(QUARANTINED, &[]), 1.0, "another node is in quarantine");
         assert!(figures.sum(VOTES, &[("answer", "abstained")]) <= 1.0);
         quorum.shutdown().await;
         assert_eq!(figures.sum(CONNECTIONS, &[]), 0.0);
+    });
+}
+
+#[test]
+fn a_hanging_server_shows_in_the_age_of_the_oldest_call() {
+    run_with_recorder(&runtime(), async |figures| {
+        let cluster = Cluster::start(3).await;
+        let quorum = builder(&cluster).connect().await.unwrap();
+        let server = cluster.server(0);
+        assert_eq!(figures.sum(OLDEST_CALL, &[]), 0.0);
+        server.freeze().await;
+        let guard = quorum.red_lock("lock:r").lock().await.unwrap();
+        let grown = async || figures.sum(OLDEST_CALL, &[]) >= 2.0;
+        eventually(SOON, "the age of the oldest call grows", grown).await;
+        server.thaw().await;
+        wait_for_value(&figures, OLDEST_CALL, server, 0.0).await;
+        guard.unlock().await.unwrap();
+        quorum.shutdown().await;
     });
 }
 

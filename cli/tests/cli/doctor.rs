@@ -165,7 +165,7 @@ async fn dead_and_hung_nodes_are_found() {
     let doctor = output(command_on(&cluster, QUICK)).await;
     assert_eq!(exit_code(&doctor), 81);
     assert_finding(&doctor, "reachable", Some(dead.port()), "fail", "refused");
-    assert_finding(&doctor, "reachable", Some(hung.port()), "fail", "no connection within");
+    assert_finding(&doctor, "reachable", Some(hung.port()), "fail", "no answer to HELLO within");
     assert_finding(&doctor, "quorum", None, "fail", "1 of 3 nodes votes, 2 needed");
 }
 

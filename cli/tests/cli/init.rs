@@ -87,7 +87,10 @@ async fn init_names_the_node_that_it_waits_for() {
         let mut init = command_on(&cluster, arguments).spawn().unwrap();
         let mut lines = BufReader::new(init.stderr.as_mut().unwrap()).lines();
         let line = tokio::time::timeout(TIME_LIMIT, lines.next_line()).await.unwrap().unwrap().unwrap();
-        let silent = format!("127.0.0.1:{}: unreachable: no connection within ", cluster.server(1).port());
+        let silent = format!(
+            "127.0.0.1:{}: unreachable: connected, but no answer to HELLO within ",
+            cluster.server(1).port()
+        );
         assert!(line.starts_with("redquorum: no quorum: 2 of 3 nodes answer, 3 needed; "), "{line}");
         assert!(line.contains(&silent), "{line}");
         assert!(init.try_wait().unwrap().is_none(), "init has ended before the node answers");

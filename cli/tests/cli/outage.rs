@@ -155,7 +155,7 @@ async fn a_wait_for_connections_names_silent_nodes() {
     }
     let scratch = Scratch::new();
     let file = scratch.file("redquorum.toml");
-    std::fs::write(&file, "node_timeout = \"5s\"\n").unwrap();
+    std::fs::write(&file, "node_timeout = \"5s\"\nconnect_timeout = \"8s\"\n").unwrap();
     let run =
         output(command_admitting_new_nodes(&cluster, ["--config", &file, "run", "job", "--", "true"])).await;
     assert_eq!(exit_code(&run), 69, "{}", stderr(&run));
@@ -167,7 +167,8 @@ async fn a_wait_for_connections_names_silent_nodes() {
         "{lines_of_waiter:?}"
     );
     assert!(
-        lines_of_waiter[0].contains(&format!("127.0.0.1:{frozen}: unreachable: no connection within ")),
+        lines_of_waiter[0]
+            .contains(&format!("127.0.0.1:{frozen}: unreachable: connected, but no answer to HELLO within ")),
         "{lines_of_waiter:?}"
     );
 }

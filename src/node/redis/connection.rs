@@ -14,7 +14,7 @@ use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use super::{
     classify::{classify, classify_call},
     raw_connection::{PendingAnswer, RawConnection, broken},
-    script::{self, CallReply, ScriptName},
+    script::{self, CallReply, ScriptReference},
     script_load,
 };
 use crate::{
@@ -34,7 +34,6 @@ const MAX_CHANNELS: usize = 64;
 pub(super) struct RedisConnection {
     raw: RawConnection,
     parameters: QuorumParameters,
-    script_name: ScriptName,
     /// The unanswered commands in the order of sending, which is the order of their answers.
     unanswered: VecDeque<UnansweredCommand>,
     /// The subscription changes that are not sent yet. At most one command with changes is unanswered at a time, so
@@ -80,7 +79,6 @@ impl RedisConnection {
         Self {
             raw,
             parameters,
-            script_name: ScriptName::default(),
             unanswered: VecDeque::new(),
             pending_changes: VecDeque::new(),
             refused_together: VecDeque::new(),
@@ -99,6 +97,11 @@ impl RedisConnection {
         self.unanswered.push_back(UnansweredCommand { pending, longest_answers, answering });
         self.expect_answers();
         self.is_settled = false;
+    }
+
+    fn send_call(&mut self, reference: ScriptReference, batch: BatchId, operations: Arc<[Operation]>) {
+        let command = script::command(reference, &self.parameters, &operations);
+        self.send_command(PendingReply::Call { batch, operations }, command);
     }
 
     fn queue_change(&mut self, change: SubscriptionChange) {
@@ -142,7 +145,7 @@ impl RedisConnection {
                     self.events.extend(events);
                 }
                 PendingReply::Load => {
-                    self.script_name = script_name(&answer?.extract_error()?)?;
+                    check_script_name(&answer?.extract_error()?)?;
                     self.events.push_back(ConnectionEvent::Loaded);
                 }
             }
@@ -206,8 +209,11 @@ impl RedisConnection {
 
 impl Connection for RedisConnection {
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
-        let command = script::command(&self.script_name, &self.parameters, &operations);
-        self.send_command(PendingReply::Call { batch, operations }, command);
+        self.send_call(ScriptReference::Name, batch, operations);
+    }
+
+    fn send_with_script(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
+        self.send_call(ScriptReference::Text, batch, operations);
     }
 
     fn load(&mut self) {
@@ -245,13 +251,16 @@ impl fmt::Debug for RedisConnection {
     }
 }
 
-/// Returns the name of the script in the reply to `SCRIPT LOAD`.
-fn script_name(reply: &Value) -> RedisResult<ScriptName> {
-    ScriptName::read(reply).ok_or_else(|| {
-        let shown = script::beginning(reply);
-        (ErrorKind::UnexpectedReturnType, "the reply to SCRIPT LOAD is not the name of a script", shown)
-            .into()
-    })
+/// Checks the reply to `SCRIPT LOAD`, which is the name of the script.
+fn check_script_name(reply: &Value) -> RedisResult<()> {
+    match reply {
+        Value::BulkString(name) if name == script::name().as_bytes() => Ok(()),
+        other => {
+            let shown = script::beginning(other);
+            let kind = ErrorKind::UnexpectedReturnType;
+            Err((kind, "the reply to SCRIPT LOAD is not the name of the script", shown).into())
+        }
+    }
 }
 
 /// Adds the user of the connection to the errors of an event about missing permissions.
@@ -296,4 +305,18 @@ fn failed_call(batch: BatchId, operations: &[Operation], error: &RedisError) -> 
         return ConnectionEvent::NotLoaded { batch };
     }
     ConnectionEvent::Answers { batch, answers: vec![Answer::Error(classify_call(error)); operations.len()] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_confirms_the_script_by_its_name() {
+        let text = |text: &str| Value::BulkString(text.into());
+        assert!(check_script_name(&text(script::name())).is_ok());
+        for reply in [text(&"0a".repeat(20)), text(""), Value::Okay, Value::Nil] {
+            assert!(check_script_name(&reply).is_err(), "{reply:?}");
+        }
+    }
 }

@@ -1,20 +1,19 @@
 //! Plain connections to a node.
 
-use std::{fmt, io, net::IpAddr, pin::pin, sync::Arc, time::Duration};
+use std::{fmt, io, net::IpAddr, sync::Arc, time::Duration};
 
-use futures::future::{Either, select};
 use redis::{AsyncConnectionConfig, aio::MultiplexedConnection};
 use tokio::runtime::Handle;
 
 use super::{
     classify::classify,
-    dial_limit::DialLimit,
     endpoint::Endpoint,
     read_budget::ReadBudget,
     route::{Destination, Route},
 };
 use crate::{
-    clock::{BootClock, Clock},
+    clock::BootClock,
+    node::dial::{DialLimit, DialStep},
     values::NodeError,
 };
 
@@ -98,22 +97,14 @@ impl NodeConnector {
         timeout: Duration,
     ) -> Result<MultiplexedConnection, NodeError> {
         let clock = BootClock::start(&self.runtime);
-        let opened = async {
-            match &self.route.destination {
-                Destination::Server(endpoint) => {
-                    self.open(endpoint, config, DialLimit::new(&clock, timeout)).await
-                }
-                Destination::MasterSet(set) => {
-                    let master = set.master(&clock, timeout).await?;
-                    let limit = DialLimit::new(&clock, set.share(timeout));
-                    let opened = self.open(&master.endpoint, config, limit).await;
-                    opened.map_err(|error| master.explain(error))
-                }
+        let limit = DialLimit::in_total(&clock, timeout);
+        match &self.route.destination {
+            Destination::Server(endpoint) => self.open(endpoint, config, limit).await,
+            Destination::MasterSet(set) => {
+                let master = set.master(limit).await?;
+                let opened = self.open(&master.endpoint, config, limit).await;
+                opened.map_err(|error| master.explain(error))
             }
-        };
-        match select(pin!(opened), clock.sleep_until(clock.now() + timeout)).await {
-            Either::Left((opened, _)) => opened,
-            Either::Right(((), _)) => Err(self.route.late(timeout)),
         }
     }
 
@@ -134,7 +125,8 @@ impl NodeConnector {
         }
         if endpoint.database() != 0 {
             let mut select = redis::cmd("SELECT");
-            let selected = select.arg(endpoint.database()).query_async::<()>(&mut connection).await;
+            let selecting = select.arg(endpoint.database()).query_async::<()>(&mut connection);
+            let selected = limit.step(DialStep::Login, selecting).await?;
             selected.map_err(|error| classify(&error).with_user(user.as_deref()))?;
         }
         Ok(connection)

@@ -3,15 +3,7 @@
 
 #[cfg(unix)]
 use std::path::PathBuf;
-use std::{
-    io,
-    panic::AssertUnwindSafe,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{io, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::future::{BoxFuture, FutureExt, select_ok};
 use redis::{
@@ -26,14 +18,16 @@ use tokio::{
 use super::{
     address,
     classify::classify,
-    dial_limit::DialLimit,
     handshake_error::{HandshakeSettings, ServerRole},
     login::{CredentialsProvider, Login},
     lookup::Lookups,
     read_budget::{BudgetedStream, ReadBudget},
     tls::Connector,
 };
-use crate::{node::transport::late, values::NodeError};
+use crate::{
+    node::dial::{DialLimit, DialStep},
+    values::NodeError,
+};
 
 /// The address of a server, and the login at the server.
 #[derive(Clone, Debug)]
@@ -42,8 +36,6 @@ pub(super) struct Endpoint {
     login: Login,
     lookups: Lookups,
     role: ServerRole,
-    /// Whether a TLS handshake with the server is in progress.
-    is_in_tls_handshake: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Debug)]
@@ -91,7 +83,7 @@ impl Endpoint {
             Address::Unix(_) => ServerRole::Socket,
             _ => ServerRole::Node,
         };
-        Self { address, login, lookups: Lookups::default(), role, is_in_tls_handshake: Arc::default() }
+        Self { address, login, lookups: Lookups::default(), role }
     }
 
     /// Returns the same endpoint of a server with this role.
@@ -174,19 +166,6 @@ impl Endpoint {
         self.login.url_settings()
     }
 
-    /// Returns the error of a dial that was ended after `patience`.
-    ///
-    /// A caller may drop [`open`](Self::open) during a TLS handshake and not call this method. The flag of the
-    /// handshake then stays set, and the error of the next late dial is about TLS, even if that dial had no handshake.
-    pub(super) fn late(&self, patience: Duration) -> NodeError {
-        if self.is_in_tls_handshake.swap(false, Ordering::Relaxed) {
-            let advice = self.role.advice_for_plain();
-            let why = format!("no answer within {patience:?}: if the port has no TLS, {advice}");
-            return NodeError::Unreachable(why.into());
-        }
-        late(patience)
-    }
-
     /// Connects and selects RESP3. The read budget counts received bytes, unless the redis crate opens the
     /// stream.
     pub(super) async fn open(
@@ -215,28 +194,29 @@ impl Endpoint {
                     Some(connector) => Some(connector.refreshed(limit).await),
                     None => None,
                 };
-                let stream = self.connect(host, *port).await.map_err(|error| unreachable(&error))?;
+                let stream = self.connect(host, *port, limit).await?;
                 match connector {
-                    None => handshake(&login, stream, config, budget)
-                        .await
+                    None => limit
+                        .step(DialStep::Login, handshake(&login, stream, config, budget))
+                        .await?
                         .map_err(|error| handshake_settings(false).node_error(&error, &budget.opening())),
                     Some(connector) => {
-                        self.is_in_tls_handshake.store(true, Ordering::Relaxed);
-                        let secured = connector.secure(host, stream).await;
-                        self.is_in_tls_handshake.store(false, Ordering::Relaxed);
-                        let secured = secured?;
-                        handshake(&login, secured, config, budget)
-                            .await
+                        let tls = DialStep::Tls { advice: self.role.advice_for_plain() };
+                        let secured = limit.step(tls, connector.secure(host, stream)).await??;
+                        limit
+                            .step(DialStep::Login, handshake(&login, secured, config, budget))
+                            .await?
                             .map_err(|error| handshake_settings(true).node_error(&error, &budget.opening()))
                     }
                 }
             }
             #[cfg(unix)]
             Address::Unix(path) => {
-                let stream = tokio::net::UnixStream::connect(path).await;
+                let stream = limit.step(DialStep::Connect, tokio::net::UnixStream::connect(path)).await?;
                 let stream = stream.map_err(|error| unreachable(&error))?;
-                handshake(&login, stream, config, budget)
-                    .await
+                limit
+                    .step(DialStep::Login, handshake(&login, stream, config, budget))
+                    .await?
                     .map_err(|error| handshake_settings(false).node_error(&error, &budget.opening()))
             }
             Address::Client(client) => {
@@ -249,7 +229,7 @@ impl Endpoint {
                 let config = config.set_dns_resolver(self.lookups.clone());
                 // If the process has no crypto provider, the redis crate panics.
                 let opening = client.get_multiplexed_async_connection_with_config(&config);
-                let opened = AssertUnwindSafe(opening).catch_unwind().await;
+                let opened = limit.step(DialStep::All, AssertUnwindSafe(opening).catch_unwind()).await?;
                 let opened = opened.map_err(|_| {
                     NodeError::Tls(
                         "the redis crate panicked; likely cause: the process has no crypto provider for rustls".into(),
@@ -266,11 +246,13 @@ impl Endpoint {
 
     /// Connects to the address of the host that answers first, so that a dead address does not hide an address
     /// that works.
-    async fn connect(&self, host: &str, port: u16) -> io::Result<TcpStream> {
-        let addresses = self.lookups.addresses(host, port).await?;
+    async fn connect(&self, host: &str, port: u16, limit: DialLimit<'_>) -> Result<TcpStream, NodeError> {
+        let addresses = limit.step(DialStep::Lookup, self.lookups.addresses(host, port)).await?;
+        let addresses = addresses.map_err(|error| unreachable(&error))?;
         let dials = addresses.into_iter().map(|address| TcpStream::connect(address).boxed());
-        let (stream, _) = select_ok(dials).await?;
-        stream.set_nodelay(true)?;
+        let connected = limit.step(DialStep::Connect, select_ok(dials)).await?;
+        let (stream, _) = connected.map_err(|error| unreachable(&error))?;
+        stream.set_nodelay(true).map_err(|error| unreachable(&error))?;
         Ok(stream)
     }
 }
@@ -288,5 +270,11 @@ async fn handshake(
 }
 
 fn unreachable(error: &io::Error) -> NodeError {
+    // A Unix socket with a full queue refuses connections at once. Over TCP, the connection only times out.
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return NodeError::Unreachable(
+            "the queue of new connections is full (tcp-backlog of the server)".into(),
+        );
+    }
     NodeError::Unreachable(Arc::from(error.to_string()))
 }

@@ -14,8 +14,7 @@ use std::{
 use futures::future::{BoxFuture, Either, FutureExt, select};
 use redis::{ProtocolVersion, RedisConnectionInfo};
 
-use super::dial_limit::DialLimit;
-use crate::{mutex::lock, values::NodeError};
+use crate::{mutex::lock, node::dial::DialLimit, values::NodeError};
 
 /// The user of a login with a password alone.
 const DEFAULT_USER: &str = "default";
@@ -245,7 +244,7 @@ mod tests {
     }
 
     async fn user_and_password(login: &Login, clock: &dyn Clock) -> Result<(String, String), NodeError> {
-        let settings = login.current_settings(DialLimit::new(clock, TIMEOUT)).await?;
+        let settings = login.current_settings(DialLimit::per_step(clock, TIMEOUT)).await?;
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
         Ok((text(settings.username()), text(settings.password())))
     }

@@ -3,15 +3,15 @@
 //! | module | part |
 //! |---|---|
 //! | `url`, `url_source`, `route`, `endpoint`, `sentinel`, `address`, `node_urls` | the urls of nodes, and the servers to which they lead |
-//! | `login`, `lookup`, `dial_limit`, `own_threads` | credentials and addresses, which each dial fetches again, and the time of a dial |
+//! | `login`, `lookup`, `own_threads` | credentials and addresses, which each dial fetches again |
 //! | `tls`, `tls_config` | TLS, and the certificates |
 //! | `hello_reply`, `handshake_error`, `raw_connection`, `push_receiver`, `read_budget`, `waker_filter` | a connection of the redis crate, with its limits |
 //! | `connection`, `script`, `stamp`, `wire_values`, `classify` | operations and answers on the wire |
 //! | `connector` | plain connections for programs that inspect servers |
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use futures::future::{BoxFuture, Either, FutureExt, select};
+use futures::future::{BoxFuture, FutureExt};
 
 #[cfg(feature = "__command")]
 pub use self::connector::NodeConnector;
@@ -32,12 +32,11 @@ pub(crate) use self::{
     tls::TlsSettings,
 };
 use self::{
-    connection::RedisConnection, dial_limit::DialLimit, raw_connection::RawConnection, route::Destination,
-    sentinel::MasterSet,
+    connection::RedisConnection, raw_connection::RawConnection, route::Destination, sentinel::MasterSet,
 };
 use crate::{
-    clock::Clock,
     node::{
+        dial::DialLimit,
         parameters::QuorumParameters,
         remote::{ConnectionConfig, RemoteNode},
         transport::{Connection, Transport},
@@ -50,7 +49,6 @@ mod classify;
 mod connection;
 #[cfg(feature = "__command")]
 mod connector;
-mod dial_limit;
 mod endpoint;
 mod handshake_error;
 mod hello_reply;
@@ -88,8 +86,6 @@ pub(crate) struct RedisTransport {
     route: Route,
     parameters: QuorumParameters,
     client_name: String,
-    clock: Arc<dyn Clock>,
-    dial_timeout: Duration,
 }
 
 impl RedisTransport {
@@ -110,28 +106,16 @@ impl RedisTransport {
             // count only after the whole quarantine.
             parameters.quarantine.renewals_after = parameters.quarantine.lasts;
         }
-        Self {
-            route,
-            parameters,
-            client_name: config.label.as_client_name(),
-            clock: Arc::clone(&config.clock),
-            dial_timeout: config.dial_timeout(),
-        }
+        Self { route, parameters, client_name: config.label.as_client_name() }
     }
 
     /// Connects to the server that the Sentinels name, and refuses a replica by its reply to `HELLO`. For a client that
     /// does not register, no other check refuses a replica.
-    async fn open_master(&self, set: &MasterSet) -> Result<RawConnection, NodeError> {
-        let master = set.master(&*self.clock, self.dial_timeout).await?;
-        let share = set.share(self.dial_timeout);
-        let limit = DialLimit::new(&*self.clock, share);
-        // The master has only a share of the dial's time. If the whole dial timed out, `advance_first` would not be
-        // called, and a Sentinel that is cut off from the others could name a dead master for ever.
-        let opening = RawConnection::open_node(&master.endpoint, &self.client_name, limit);
-        let opened = match select(pin!(opening), limit.sleep(share)).await {
-            Either::Left((opened, _)) => opened,
-            Either::Right(((), _)) => Err(master.endpoint.late(share)),
-        };
+    async fn open_master(&self, set: &MasterSet, limit: DialLimit<'_>) -> Result<RawConnection, NodeError> {
+        let master = set.master(limit).await?;
+        // A Sentinel that is cut off from the others may name a dead master. Therefore, after each failure, the next
+        // dial begins with another Sentinel.
+        let opened = RawConnection::open_node(&master.endpoint, &self.client_name, limit).await;
         let opened = opened.map_err(|error| master.explain(error));
         let (raw, hello_reply) = opened.inspect_err(|_| set.advance_first())?;
         if hello_reply.is_replica() {
@@ -143,24 +127,19 @@ impl RedisTransport {
 }
 
 impl Transport for RedisTransport {
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
-        async {
+    fn dial<'a>(&'a self, limit: DialLimit<'a>) -> BoxFuture<'a, Result<Box<dyn Connection>, NodeError>> {
+        async move {
             let raw = match &self.route.destination {
                 Destination::Server(endpoint) => {
-                    let limit = DialLimit::new(&*self.clock, self.dial_timeout);
                     RawConnection::open_node(endpoint, &self.client_name, limit).await?.0
                 }
-                Destination::MasterSet(set) => self.open_master(set).await?,
+                Destination::MasterSet(set) => self.open_master(set, limit).await?,
             };
             let connection: Box<dyn Connection> =
                 Box::new(RedisConnection::new(raw, self.parameters.clone()));
             Ok(connection)
         }
         .boxed()
-    }
-
-    fn late(&self, patience: Duration) -> NodeError {
-        self.route.late(patience)
     }
 
     fn follows_master(&self) -> bool {

@@ -4,7 +4,7 @@ use tokio::net::TcpStream;
 
 use crate::{
     error::ConfigError,
-    node::redis::{address, dial_limit::DialLimit},
+    node::{dial::DialLimit, redis::address},
     values::NodeError,
 };
 

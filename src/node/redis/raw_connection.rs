@@ -16,14 +16,16 @@ use redis::{
 
 use super::{
     classify::classify,
-    dial_limit::DialLimit,
     endpoint::{ConnectionDriver, Endpoint, OpenConnection},
     hello_reply::HelloReply,
     push_receiver::{PushBuffer, PushReceiver, PushSender},
     read_budget::ReadBudget,
     waker_filter::WakerFilter,
 };
-use crate::values::NodeError;
+use crate::{
+    node::dial::{DialLimit, DialStep},
+    values::NodeError,
+};
 
 #[cfg(test)]
 mod redis_assumptions;
@@ -95,12 +97,13 @@ impl RawConnection {
             let mut select = redis::cmd("SELECT");
             raw.start(select.arg(database).clone())
         });
-        let hello_reply = HelloReply::read(&raw.receive(hello).await?);
+        let hello = limit.step(DialStep::Login, raw.receive(hello)).await??;
+        let hello_reply = HelloReply::read(&hello);
         if let Some(refusal) = hello_reply.refusal() {
             return Err(refusal);
         }
         if let Some(selected) = selected {
-            raw.receive(selected).await?;
+            limit.step(DialStep::Login, raw.receive(selected)).await??;
         }
         Ok((raw, hello_reply))
     }

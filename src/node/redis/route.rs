@@ -1,9 +1,9 @@
 //! The route to a node, which the url of the node determines. Each dial follows the route to a server.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use super::{endpoint::Endpoint, login::CredentialsProvider, sentinel::MasterSet, tls::TlsSettings, url};
-use crate::{error::ConfigError, node::transport::late, values::NodeError};
+use crate::error::ConfigError;
 
 /// The route to a node: to one server, or to the present master of a set.
 #[derive(Debug)]
@@ -65,13 +65,5 @@ impl Route {
     /// Returns the address of the node, which is the same for all spellings of the url and for all masters of a set.
     pub(crate) fn address(&self) -> &Arc<str> {
         &self.address
-    }
-
-    /// Returns the error of a dial that was ended after `patience`.
-    pub(super) fn late(&self, patience: Duration) -> NodeError {
-        match &self.destination {
-            Destination::Server(endpoint) => endpoint.late(patience),
-            Destination::MasterSet(_) => late(patience),
-        }
     }
 }

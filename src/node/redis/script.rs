@@ -80,22 +80,20 @@ pub(crate) fn commands() -> std::collections::BTreeSet<String> {
     calls.filter_map(|rest| rest.split('\'').next()).map(str::to_lowercase).collect()
 }
 
-/// The name of the script in a server's cache, which the server returned when the script was loaded.
-///
-/// The default is empty and names no script.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ScriptName(String);
+/// The name of the script in the caches of servers: the SHA-1 of its text, in hexadecimal digits.
+static NAME: LazyLock<String> = LazyLock::new(|| redis::Script::new(source()).get_hash().to_owned());
 
-impl ScriptName {
-    /// The number of hexadecimal digits of a SHA-1.
-    const DIGITS: usize = 40;
+/// Returns the name of the script, by which a server executes the script if the server has it.
+pub(crate) fn name() -> &'static str {
+    &NAME
+}
 
-    /// Reads the reply to `SCRIPT LOAD`; `None` if the reply is not a name.
-    pub(crate) fn read(reply: &redis::Value) -> Option<Self> {
-        let redis::Value::BulkString(name) = reply else { return None };
-        let is_name = name.len() == Self::DIGITS && name.iter().all(u8::is_ascii_hexdigit);
-        is_name.then(|| Self(String::from_utf8_lossy(name).into_owned()))
-    }
+/// The way in which a call refers to the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScriptReference {
+    Name,
+    /// The whole text, which the server keeps. Only the registration on a server that lacks the script has the text.
+    Text,
 }
 
 /// Returns the call that executes `operations` in order.
@@ -106,16 +104,17 @@ impl ScriptName {
 ///         { lock | try | turn | head | unlock | release | release_late | renew | share | unshare | unshare_late  arguments ...
 ///         | [shared which] operation resources-count arguments ... } ...
 /// ```
-pub(crate) fn command(name: &ScriptName, parameters: &QuorumParameters, operations: &[Operation]) -> Cmd {
+pub(crate) fn command(
+    reference: ScriptReference,
+    parameters: &QuorumParameters,
+    operations: &[Operation],
+) -> Cmd {
     // Capacity for the most frequent calls, so that the buffers do not grow.
     let mut command = Cmd::with_capacity(7 + 8 * operations.len(), 256 + 128 * operations.len());
-    // A registration carries the text of the script. If the script were loaded before, a call of another client through
-    // the same proxy could be executed by a server whose incarnation has not been compared yet.
-    if operations.iter().any(|operation| matches!(operation, Operation::Register(_))) {
-        command.arg("EVAL").arg(source());
-    } else {
-        command.arg("EVALSHA").arg(&name.0);
-    }
+    match reference {
+        ScriptReference::Name => command.arg("EVALSHA").arg(name()),
+        ScriptReference::Text => command.arg("EVAL").arg(source()),
+    };
     command.arg(operations.iter().map(|operation| operation.resources().len()).sum::<usize>());
     for resource in operations.iter().flat_map(Operation::resources) {
         command.arg(resource.as_bytes());

@@ -1,20 +1,14 @@
 //! A node behind Sentinels. The server of the node is the present master of a set, and each dial queries the Sentinels
 //! for that master.
 
-use std::{
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
-use futures::future::{Either, select};
 use redis::Value;
 
 use super::{
-    dial_limit::DialLimit,
     endpoint::Endpoint,
     handshake_error::ServerRole,
     login::{CredentialsProvider, Login},
@@ -22,7 +16,10 @@ use super::{
     raw_connection::RawConnection,
     tls::Connector,
 };
-use crate::{clock::Clock, values::NodeError};
+use crate::{
+    node::dial::{DialLimit, DialStep},
+    values::NodeError,
+};
 
 /// A master and its replicas, which Sentinels watch under a common name.
 #[derive(Debug)]
@@ -56,6 +53,7 @@ impl NamedMaster {
         };
         match error {
             NodeError::Unreachable(why) => NodeError::Unreachable(explained(&why)),
+            NodeError::DialTimedOut(why) => NodeError::DialTimedOut(explained(&why)),
             NodeError::NoAuth(why) => NodeError::NoAuth(explained(&why)),
             NodeError::NoPermission(why) => NodeError::NoPermission(explained(&why)),
             NodeError::Tls(why) => NodeError::Tls(explained(&why)),
@@ -105,22 +103,14 @@ impl MasterSet {
 
     /// Queries one Sentinel after another, and returns the master that the first usable answer names.
     ///
-    /// Each Sentinel and the master have an equal share of a dial's time.
-    pub(super) async fn master(
-        &self,
-        clock: &dyn Clock,
-        dial_timeout: Duration,
-    ) -> Result<NamedMaster, NodeError> {
-        let (count, share) = (self.sentinels.len(), self.share(dial_timeout));
+    /// All Sentinels together have less time than one step of the dial, so that a dead Sentinel delays the dial little.
+    pub(super) async fn master(&self, limit: DialLimit<'_>) -> Result<NamedMaster, NodeError> {
+        let count = self.sentinels.len();
+        let share = u32::try_from(count + 1).unwrap_or(u32::MAX);
         let mut failures = Vec::new();
         let first = self.first.load(Ordering::Relaxed);
         for sentinel in self.sentinels.iter().cycle().skip(first % count.max(1)).take(count) {
-            let limit = DialLimit::new(clock, share);
-            let answer = match select(pin!(self.query(sentinel, limit)), limit.sleep(share)).await {
-                Either::Left((answer, _)) => answer,
-                Either::Right(((), _)) => Err(sentinel.late(share).to_string()),
-            };
-            match answer {
+            match self.query(sentinel, limit.share(share)).await {
                 Ok((host, port)) => {
                     return Ok(NamedMaster {
                         endpoint: self.endpoint(&host, port),
@@ -132,11 +122,6 @@ impl MasterSet {
             self.advance_first();
         }
         Err(NodeError::NoMaster(failures.join("; ").into()))
-    }
-
-    /// Returns the time in which each Sentinel must answer, and in which the master must be reached.
-    pub(super) fn share(&self, dial_timeout: Duration) -> Duration {
-        dial_timeout / u32::try_from(self.sentinels.len() + 1).unwrap_or(u32::MAX)
     }
 
     /// Makes the next dial begin with another Sentinel, because the Sentinel just queried failed, or named a server
@@ -162,7 +147,8 @@ impl MasterSet {
         let mut raw = opened.map_err(|node_error| node_error.to_string())?;
         let mut command = redis::cmd("SENTINEL");
         let pending = raw.start(command.arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.name).clone());
-        match raw.receive(pending).await.map_err(|node_error| node_error.to_string())? {
+        let answer = limit.step(DialStep::Query, raw.receive(pending)).await.flatten();
+        match answer.map_err(|node_error| node_error.to_string())? {
             Value::Nil => Err(format!("watches no master by the name of {}", self.name)),
             answer => redis::from_redis_value(answer).map_err(|error| error.to_string()),
         }

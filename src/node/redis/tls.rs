@@ -21,11 +21,13 @@ use tokio_rustls::{
 use crate::{
     error::ConfigError,
     mutex::lock,
-    node::redis::{
-        Tls, address,
-        dial_limit::DialLimit,
-        own_threads::OwnThreads,
-        tls_config::{Contents, describe},
+    node::{
+        dial::DialLimit,
+        redis::{
+            Tls, address,
+            own_threads::OwnThreads,
+            tls_config::{Contents, describe},
+        },
     },
     values::NodeError,
 };
@@ -181,5 +183,29 @@ impl fmt::Debug for Connector {
 }
 
 fn handshake_failed(error: &io::Error) -> NodeError {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    // A server that has too many clients closes the connection before the handshake, so it can send no reason. The
+    // error is no evidence of wrong certificates, about which a server sends an alert.
+    if matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) {
+        let why = format!(
+            "the server closed the connection in the TLS handshake ({}); likely causes: the server has too many \
+             clients (maxclients) or does not admit this address, or a proxy has no server behind it",
+            describe(error)
+        );
+        return NodeError::Unreachable(why.into());
+    }
     NodeError::Tls(describe(error).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_close_in_the_handshake_names_the_limit_of_clients() {
+        let closed = handshake_failed(&io::ErrorKind::UnexpectedEof.into());
+        assert!(matches!(&closed, NodeError::Unreachable(why) if why.contains("maxclients")), "{closed}");
+        let untrusted = handshake_failed(&io::Error::new(io::ErrorKind::InvalidData, "UnknownIssuer"));
+        assert!(matches!(untrusted, NodeError::Tls(_)), "{untrusted}");
+    }
 }

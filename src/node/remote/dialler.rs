@@ -1,8 +1,6 @@
 //! The dialler of a node: from an address to a registered connection.
 
-use std::{pin::pin, sync::Arc, time::Duration};
-
-use futures::future::{Either, select};
+use std::{sync::Arc, time::Duration};
 
 use super::{
     ConnectionConfig,
@@ -11,7 +9,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    node::{NewNodes, transport::Transport},
+    node::{NewNodes, dial::DialLimit, transport::Transport},
     values::NodeError,
 };
 
@@ -22,7 +20,6 @@ pub(super) struct Dialler {
     address: Arc<str>,
     transport: Arc<dyn Transport>,
     clock: Arc<dyn Clock>,
-    timeout: Duration,
     registers: Option<NewNodes>,
     connected_servers: ConnectedServers,
 }
@@ -33,27 +30,27 @@ impl Dialler {
             address,
             transport,
             clock: Arc::clone(&config.clock),
-            timeout: config.dial_timeout(),
             registers: config.registers,
             connected_servers: config.connected_servers.clone(),
         }
     }
 
-    /// Connects, and registers if the client registers. The timeout begins at the call, not at the first poll.
-    pub(super) fn dial(&self) -> impl Future<Output = Result<Registered, NodeError>> + use<> {
-        let (transport, timeout) = (Arc::clone(&self.transport), self.timeout);
-        let (clock, registers) = (Arc::clone(&self.clock), self.registers);
+    /// Connects, and registers if the client registers. `patience` is the limit of each step, and `script_pause` the
+    /// pause before the delivery of the script.
+    pub(super) fn dial(
+        &self,
+        patience: Duration,
+        script_pause: Duration,
+    ) -> impl Future<Output = Result<Registered, NodeError>> + use<> {
+        let (transport, clock, registers) =
+            (Arc::clone(&self.transport), Arc::clone(&self.clock), self.registers);
         let (address, connected_servers) = (Arc::clone(&self.address), self.connected_servers.clone());
-        let patience = clock.sleep_until(clock.now() + timeout);
         async move {
-            let dialled = async {
-                let connection = transport.dial().await?;
-                registration::register(connection, address, registers, &connected_servers, &*clock).await
-            };
-            match select(pin!(dialled), patience).await {
-                Either::Left((outcome, _)) => outcome,
-                Either::Right(((), _)) => Err(transport.late(timeout)),
-            }
+            let limit = DialLimit::per_step(&*clock, patience);
+            let connection = transport.dial(limit).await?;
+            let servers = &connected_servers;
+            registration::register(connection, address, registers, servers, &*clock, limit, script_pause)
+                .await
         }
     }
 }

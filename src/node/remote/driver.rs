@@ -14,7 +14,7 @@
 //! | answers to a call | answers the callers; registers again if the node is not registered |
 //! | answer to a further registration | continues in the same incarnation, else breaks the connection |
 //! | answer of a replica | breaks the connection, if the client registers or the transport follows the master |
-//! | the node has lost the script | registers again, loads the script, and sends the calls again |
+//! | the node has lost the script | registers again, which [delivers](super::script_delivery) the script if no other client does, and sends the calls again |
 //! | subscription confirmed, notice | notifies the listeners of the topic |
 //! | a long silence, or the end of the connection | dials again |
 
@@ -22,9 +22,11 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures::future::{poll_fn, select};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::{
     ConnectionConfig, NextSend, QueueDeadlines, SharedState,
@@ -32,6 +34,7 @@ use super::{
     notices::ConnectionNotices,
     redial::{Delay, Redial},
     registration::{self, REGISTRATION, Registered},
+    script_delivery::ScriptDelivery,
     timer::Timer,
 };
 use crate::{
@@ -49,6 +52,10 @@ pub(super) struct Driver {
     shared: Arc<SharedState>,
     clock: Arc<dyn Clock>,
     timer: Timer,
+    random: StdRng,
+    node_timeout: Duration,
+    /// The time of the last call or event on the connection.
+    active_at: Instant,
     redial: Redial,
     dialler: Dialler,
     registers: Option<NewNodes>,
@@ -71,7 +78,10 @@ impl Driver {
             shared,
             clock: Arc::clone(&config.clock),
             timer: Timer::new(Arc::clone(&config.clock)),
-            redial: Redial::new(config.seed),
+            random: StdRng::seed_from_u64(config.seed),
+            node_timeout: config.node_timeout,
+            active_at: config.clock.now(),
+            redial: Redial::new(config.dial_patience()),
             registers: config.registers,
             follows_master: transport.follows_master(),
             dialler: Dialler::new(Arc::clone(&address), transport, config),
@@ -89,14 +99,19 @@ impl Driver {
     async fn connect_and_serve(&mut self) -> Result<std::convert::Infallible, Done> {
         loop {
             let connection = self.connect().await?;
-            let (incarnation, since) = (connection.incarnation.clone(), self.clock.now());
+            let (incarnation, since) = (connection.incarnation().cloned(), self.clock.now());
+            self.active_at = since;
             let error = self.serve(connection).await?;
             let now = self.clock.now();
             self.notices.broken(incarnation, &error, now);
             self.redial.lasted(now.saturating_duration_since(since), &error);
             let mut state = self.shared.lock();
+            if error == NodeError::Disconnected && state.send_queue.oldest_call().is_none() {
+                self.notices.closed_idle(now.saturating_duration_since(self.active_at));
+            }
             state.send_queue.disconnected(error, now);
             let interrupted = state.subscriptions.disconnected();
+            state.registrations.disconnected();
             drop(state);
             notify(&interrupted, Notice::Interrupted);
         }
@@ -105,13 +120,17 @@ impl Driver {
     /// Dials until there is a connection.
     async fn connect(&mut self) -> Result<Registered, Done> {
         loop {
-            let delay = self.redial.delay();
+            let delay = self.redial.delay(self.random.random());
             self.wait(delay).await?;
-            let dial = self.dialler.dial();
+            let script_pause = self.script_pause();
+            let dial = self.dialler.dial(self.redial.patience(), script_pause);
             match self.while_unconnected(dial).await? {
                 Ok(connection) => {
                     let mut state = self.shared.lock();
                     state.send_queue.connected();
+                    if let Some(registration) = &connection.registration {
+                        state.registrations.registered(registration);
+                    }
                     state.unpublished = None;
                     drop(state);
                     self.notices.connected(&connection, self.clock.now());
@@ -120,7 +139,9 @@ impl Driver {
                 Err(error) => {
                     self.notices.unreachable(&error, self.clock.now());
                     self.redial.failed(&error);
-                    self.shared.lock().send_queue.dial_failed(error);
+                    let mut state = self.shared.lock();
+                    let error = state.send_queue.dial_failed(error);
+                    state.registrations.failed(&error);
                 }
             }
         }
@@ -197,9 +218,15 @@ impl Driver {
         loop {
             while let Poll::Ready(event) = registered.connection.poll_event(context) {
                 now = self.clock.now();
+                if !matches!(event, ConnectionEvent::Closed(_)) {
+                    self.active_at = now;
+                }
                 if let Some(error) = self.on_event(registered, event, now) {
                     return Poll::Ready(Ok(error));
                 }
+            }
+            if registered.end_pause(self.registers, &*self.clock) {
+                continue;
             }
             let mut state = self.shared.lock();
             let next = state.next_send(now);
@@ -218,6 +245,7 @@ impl Driver {
                 let silent = "given up after a long silence";
                 return Poll::Ready(Ok(NodeError::Unreachable(silent.into())));
             }
+            let deadline = [deadline, registered.pause_end()].into_iter().flatten().min();
             if self.timer.poll(context, deadline).is_pending() {
                 return Poll::Pending;
             }
@@ -235,9 +263,13 @@ impl Driver {
         match event {
             ConnectionEvent::Answers { batch, answers } => {
                 if batch == REGISTRATION {
-                    let outcome = registered.on_registration_answer(answers);
+                    let outcome = registered.on_registration_answer(self.registers, answers);
                     if outcome.is_ok() {
+                        if let Some(registration) = &registered.registration {
+                            self.shared.lock().registrations.registered(registration);
+                        }
                         self.notices.registered(registered);
+                        self.on_executed_call(registered);
                     }
                     return outcome.err();
                 }
@@ -246,8 +278,8 @@ impl Driver {
                 // follows the master, a new dial finds the master sooner.
                 let gives_up_replicas = self.registers.is_some() || self.follows_master;
                 let must_give_up = gives_up_replicas && registration::is_replica(&answers);
-                if answers.iter().any(Answer::is_not_registered) {
-                    registered.register_again(self.registers, &*self.clock);
+                if self.registers.is_some() && answers.iter().any(Answer::is_not_registered) {
+                    registered.register(self.registers, &*self.clock);
                 }
                 let refusal = answers.iter().find_map(|answer| match answer {
                     Answer::Error(error) if error.is_refused_call() => Some(error),
@@ -258,15 +290,27 @@ impl Driver {
                 return must_give_up.then_some(NodeError::ReadOnly);
             }
             ConnectionEvent::NotLoaded { batch } => {
-                if self.shared.lock().send_queue.not_loaded(batch, now) {
-                    // Behind a proxy, the calls may reach another server now. The registration is sent first, because
-                    // the registration compares the incarnations. Until the answer to the registration, calls name the
-                    // former incarnation, so another server refuses the calls.
-                    registered.register_again(self.registers, &*self.clock);
-                    registered.connection.load();
+                // Behind a proxy, the calls may reach another server now. The registration is sent first, because the
+                // registration compares the incarnations. Until the answer to the registration, calls name the former
+                // incarnation, so another server refuses the calls.
+                let mut state = self.shared.lock();
+                let must_deliver = if batch == REGISTRATION {
+                    state.send_queue.registration_not_loaded(now);
+                    registered.on_unexecuted_registration();
+                    true
+                } else {
+                    state.send_queue.not_loaded(batch, now)
+                };
+                drop(state);
+                if must_deliver {
+                    let pause = self.script_pause();
+                    registered.deliver_script(self.registers, &*self.clock, pause);
                 }
             }
-            ConnectionEvent::Loaded => self.shared.lock().send_queue.loaded(),
+            ConnectionEvent::Loaded => {
+                registered.on_loaded();
+                self.shared.lock().send_queue.loaded();
+            }
             ConnectionEvent::Subscribed(topic) => {
                 let listeners = self.shared.lock().subscriptions.confirmed(&topic);
                 notify(&listeners, Notice::Subscribed);
@@ -286,9 +330,23 @@ impl Driver {
         None
     }
 
-    /// Reports the undelivered requests. Returns the time of the next tick, unless the send queue is done.
+    /// Handles a call that the node executed: if another client has delivered the script, calls may be sent again.
+    fn on_executed_call(&self, registered: &mut Registered) {
+        if registered.on_executed_call() {
+            self.shared.lock().send_queue.loaded();
+        }
+    }
+
+    /// Returns the length of the next pause before the delivery of the script.
+    fn script_pause(&mut self) -> Duration {
+        ScriptDelivery::pause(self.node_timeout, self.random.random())
+    }
+
+    /// Reports the undelivered requests and the age of the oldest call. Returns the time of the next tick, unless the
+    /// send queue is done.
     fn on_deadlines(&mut self, deadlines: QueueDeadlines) -> Result<Option<Instant>, Done> {
         self.notices.undelivered(deadlines.undelivered);
+        self.notices.oldest_call(deadlines.oldest_call);
         if deadlines.is_done { Err(Done) } else { Ok(deadlines.deadline) }
     }
 }
@@ -297,7 +355,10 @@ impl Drop for Driver {
     /// Answers all requests, so that no caller waits for ever. The driver is dropped at every end of the task, even if
     /// the runtime ends or the task panics.
     fn drop(&mut self) {
-        self.shared.lock().send_queue.end();
+        let mut state = self.shared.lock();
+        state.send_queue.end();
+        state.registrations.failed(&NodeError::Closed);
+        drop(state);
         self.notices.ended();
     }
 }

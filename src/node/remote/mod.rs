@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use self::{
     driver::Driver,
+    registration_replies::RegistrationReplies,
     subscriptions::{Change, Subscriptions},
 };
 pub(crate) use self::{duplicate_servers::ConnectedServers, monitor::Monitor};
@@ -43,14 +44,15 @@ pub(super) mod monitor;
 mod notices;
 mod redial;
 mod registration;
+mod registration_replies;
+mod script_delivery;
 mod subscriptions;
 #[cfg(test)]
 pub(super) mod tests;
 mod timer;
 
-/// The shortest time limit of a dial. A handshake takes several round trips, for which a short node timeout is too
-/// short.
-const MIN_DIAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// The shortest patience with a step of a dial. The kernel sends the first packet of a connection again after a second.
+const MIN_DIAL_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A node that is reached through a [`Transport`].
 ///
@@ -61,6 +63,7 @@ pub(crate) struct RemoteNode {
     address: Arc<str>,
     clock: Arc<dyn Clock>,
     shared: Arc<SharedState>,
+    registers: bool,
     /// A channel that closes when the task has ended.
     ended: watch::Receiver<()>,
 }
@@ -83,14 +86,14 @@ pub(crate) struct ConnectionConfig {
     pub(crate) node_timeout: Duration,
     /// The time for which a node that may have lost votes abstains.
     pub(crate) quarantine: Duration,
-    /// The seed of the jitter of redials.
+    /// The seed of the delays before dials.
     pub(crate) seed: u64,
 }
 
 impl ConnectionConfig {
-    /// Returns the time limit of a dial, from the first packet to the registration.
-    pub(crate) fn dial_timeout(&self) -> Duration {
-        self.node_timeout.max(MIN_DIAL_TIMEOUT)
+    /// Returns the time for each step of a dial, unless earlier dials had no answer.
+    pub(crate) fn dial_patience(&self) -> Duration {
+        self.node_timeout.max(MIN_DIAL_PATIENCE)
     }
 }
 
@@ -105,7 +108,13 @@ impl RemoteNode {
             drop(alive);
         };
         drop(config.spawner.spawn(task.boxed()));
-        Self { address, clock: Arc::clone(&config.clock), shared, ended }
+        Self {
+            address,
+            clock: Arc::clone(&config.clock),
+            shared,
+            registers: config.registers.is_some(),
+            ended,
+        }
     }
 }
 
@@ -122,6 +131,17 @@ impl Node for RemoteNode {
         if wake {
             self.shared.driver.wake();
         }
+        reply
+    }
+
+    fn registration(&self) -> Option<Reply> {
+        let reply = self.registers.then(|| {
+            let mut state = self.shared.lock();
+            // The caller waits for a connection, as the caller of a request does.
+            state.send_queue.want_connection();
+            state.registrations.reply()
+        });
+        self.shared.driver.wake();
         reply
     }
 
@@ -188,6 +208,7 @@ struct SharedState {
 struct RemoteState {
     send_queue: SendQueue,
     subscriptions: Subscriptions,
+    registrations: RegistrationReplies,
     /// The error of the last notice that the server did not publish on this connection.
     unpublished: Option<NodeError>,
 }
@@ -205,6 +226,8 @@ struct QueueDeadlines {
     /// The number of requests that must still be delivered.
     undelivered: usize,
     is_done: bool,
+    /// The age of the oldest call without an answer.
+    oldest_call: Duration,
     /// The time of the next tick if no other event happens.
     deadline: Option<Instant>,
 }
@@ -219,10 +242,15 @@ impl RemoteState {
     fn tick(&mut self, now: Instant) -> QueueDeadlines {
         let send_queue = &mut self.send_queue;
         send_queue.tick(now);
+        let sent_at = send_queue.oldest_call();
+        let oldest_call = sent_at.map_or(Duration::ZERO, |sent_at| now.saturating_duration_since(sent_at));
+        // The age is reported in whole seconds.
+        let next_report = sent_at.map(|sent_at| sent_at + Duration::from_secs(oldest_call.as_secs() + 1));
         QueueDeadlines {
             undelivered: send_queue.undelivered_count(),
             is_done: send_queue.is_done(now),
-            deadline: send_queue.next_deadline(),
+            oldest_call,
+            deadline: [send_queue.next_deadline(), next_report].into_iter().flatten().min(),
         }
     }
 }
@@ -250,6 +278,7 @@ impl SharedState {
         let state = RemoteState {
             send_queue: SendQueue::new(node_timeout),
             subscriptions: Subscriptions::default(),
+            registrations: RegistrationReplies::default(),
             unpublished: None,
         };
         Self { state: Mutex::new(state), driver: AtomicWaker::new() }

@@ -33,11 +33,14 @@ pub(super) struct ConnectionNotices {
     connections: u64,
     /// The number of undelivered requests that was reported last.
     undelivered: usize,
+    /// The age of the oldest call that was reported last.
+    oldest_call: Duration,
     refusals: LoggedRefusals,
     last: LastIncarnation,
     outage: Outage,
     violations: LoggedViolations,
     refused_calls: RefusedCalls,
+    idle_closes: IdleCloses,
 }
 
 /// The time for which a node refuses calls or connections for one reason before the refusal is reported as a warning.
@@ -83,6 +86,20 @@ struct LoggedViolations(Option<Instant>);
 #[derive(Debug, Default)]
 struct LoggedRefusals(BTreeSet<(NoticeCommand, String)>);
 
+/// The least time without traffic after which the end of a connection counts as the end of an idle connection.
+const MIN_IDLE: Duration = Duration::from_secs(1);
+
+/// The largest difference of two idle times that one limit explains. A server checks its limit once a second or less.
+const MAX_IDLE_DIFFERENCE: Duration = Duration::from_secs(2);
+
+/// The ends of connections that were idle.
+#[derive(Debug, Default)]
+struct IdleCloses {
+    /// The idle time of the last connection that was closed while it was idle.
+    last: Option<Duration>,
+    is_reported: bool,
+}
+
 /// The incarnation of the last connection.
 #[derive(Debug)]
 struct LastIncarnation {
@@ -102,16 +119,19 @@ impl ConnectionNotices {
             is_connected: false,
             connections: 0,
             undelivered: 0,
+            oldest_call: Duration::ZERO,
             refusals: LoggedRefusals::default(),
             last: LastIncarnation { seen: None, quarantine },
             outage: Outage::default(),
             violations: LoggedViolations::default(),
             refused_calls: RefusedCalls::default(),
+            idle_closes: IdleCloses::default(),
         }
     }
 
     /// Reports that a dial has failed.
     pub(super) fn unreachable(&mut self, error: &NodeError, now: Instant) {
+        self.monitor.dialled(&self.node, Some(error));
         tracing::debug!(node = %self.node, %error, "node unreachable");
         if let Some(time) = self.outage.failed(now) {
             tracing::warn!(node = %self.node, %error, ?time, "node unreachable for a long time");
@@ -139,10 +159,11 @@ impl ConnectionNotices {
 
     /// Reports a new connection.
     pub(super) fn connected(&mut self, connection: &Registered, now: Instant) {
+        self.monitor.dialled(&self.node, None);
         self.monitor.connected(&self.node, self.connections > 0);
         if let Some(before) = self.last.unseen_change(connection, now) {
             tracing::warn!(
-                node = %self.node, incarnation = ?connection.incarnation, ?before,
+                node = %self.node, incarnation = ?connection.incarnation(), ?before,
                 "another server answers at a node's address without a quarantine: does the name lead to \
                  several servers?"
             );
@@ -158,7 +179,7 @@ impl ConnectionNotices {
 
     /// Reports a registration, if the client registers.
     pub(super) fn registered(&self, connection: &Registered) {
-        if let Some(is_quarantined) = connection.is_quarantined {
+        if let Some(is_quarantined) = connection.is_quarantined() {
             self.monitor.registered(&self.node, is_quarantined);
         }
     }
@@ -183,6 +204,16 @@ impl ConnectionNotices {
         self.disconnected();
     }
 
+    /// Reports that the server, or a machine before it, closed a connection that was idle for this time.
+    pub(super) fn closed_idle(&mut self, idle: Duration) {
+        if self.idle_closes.must_log(idle) {
+            tracing::warn!(
+                node = %self.node, ?idle,
+                "idle connections are closed: set `timeout 0` on the server, or look for a limit of a proxy or firewall"
+            );
+        }
+    }
+
     /// Reports the number of requests that must be delivered, if it has changed.
     pub(super) fn undelivered(&mut self, undelivered: usize) {
         let before = std::mem::replace(&mut self.undelivered, undelivered);
@@ -192,9 +223,18 @@ impl ConnectionNotices {
         }
     }
 
+    /// Reports the age of the oldest call without an answer, if it has changed by whole seconds.
+    pub(super) fn oldest_call(&mut self, age: Duration) {
+        let age = Duration::from_secs(age.as_secs());
+        if std::mem::replace(&mut self.oldest_call, age) != age {
+            self.monitor.oldest_call_changed(&self.node, age);
+        }
+    }
+
     /// Reports that the task has ended.
     pub(super) fn ended(&mut self) {
         self.disconnected();
+        self.oldest_call(Duration::ZERO);
         self.undelivered(0);
     }
 
@@ -226,6 +266,18 @@ impl LoggedViolations {
             self.0 = Some(now);
         }
         is_due
+    }
+}
+
+impl IdleCloses {
+    /// Records the end of a connection after this idle time. Returns whether to log a limit of idle times: once, when a
+    /// second connection ends after a similar time.
+    fn must_log(&mut self, idle: Duration) -> bool {
+        if idle < MIN_IDLE {
+            return false;
+        }
+        let is_limit = self.last.replace(idle).is_some_and(|last| last.abs_diff(idle) <= MAX_IDLE_DIFFERENCE);
+        is_limit && !std::mem::replace(&mut self.is_reported, is_limit)
     }
 }
 
@@ -272,8 +324,8 @@ impl LastIncarnation {
     /// If the client admits or ignores new nodes, the result is `None`, because no quarantine would have begun.
     fn unseen_change(&self, connection: &Registered, now: Instant) -> Option<&Incarnation> {
         let (before, since) = self.seen.as_ref()?;
-        let is_other = connection.incarnation.as_ref().is_some_and(|incarnation| incarnation != before)
-            && connection.is_quarantined == Some(false);
+        let is_other = connection.incarnation().is_some_and(|incarnation| incarnation != before)
+            && connection.is_quarantined() == Some(false);
         (is_other && now < *since + self.quarantine? / 2).then_some(before)
     }
 }
@@ -329,6 +381,14 @@ mod tests {
         assert!(!refused.must_log(&missing("a"), at(20_000)));
         refused.accepted();
         assert!(refused.must_log(&missing("b"), at(21_000)), "other commands are permitted");
+    }
+
+    #[test]
+    fn a_limit_of_idle_times_is_logged_once() {
+        let mut closes = IdleCloses::default();
+        let logged = [0.5, 0.5, 300.0, 20.0, 300.4, 301.0, 300.0]
+            .map(|idle| closes.must_log(Duration::from_secs_f64(idle)));
+        assert_eq!(logged, [false, false, false, false, false, true, false]);
     }
 
     #[test]

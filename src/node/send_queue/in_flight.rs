@@ -106,7 +106,7 @@ impl UnansweredCalls {
     }
 
     /// Returns the time at which the oldest unanswered call, or the load of the script, was sent.
-    fn oldest(&self) -> Option<Instant> {
+    pub(super) fn oldest(&self) -> Option<Instant> {
         let sent = self.batches.front().map(|batch| batch.sent_at);
         [sent, self.loading].into_iter().flatten().min()
     }

@@ -99,7 +99,7 @@ struct ConnectionStatus {
     /// Whether any connection was ever established. Before the first connection, the node can have no key of this
     /// client.
     was_up: bool,
-    /// Whether a request was submitted since the last failed dial, the end of the last connection, or the last call of
+    /// Whether a connection was wanted, such as by a submitted request, since the last failed dial, the end of the last connection, or the last call of
     /// [`take_wanted`](SendQueue::take_wanted).
     is_wanted: bool,
 }
@@ -140,7 +140,7 @@ impl SendQueue {
 
     /// Accepts a request, or refuses it with an error that means "not sent".
     pub(crate) fn submit(&mut self, request: Request) -> Reply {
-        self.connection.is_wanted = true;
+        self.want_connection();
         let operations = request.operations.len();
         if let Some(error) = self.refusal(must_deliver(&request.operations), operations) {
             return Reply::error(operations, &error);
@@ -152,6 +152,11 @@ impl SendQueue {
         self.weight += item.weight();
         self.unsent.insert(sequence, item);
         reply
+    }
+
+    /// Records that a caller waits for a connection, without a request.
+    pub(crate) fn want_connection(&mut self) {
+        self.connection.is_wanted = true;
     }
 
     /// Whether a submission must wake the driver. The driver need not be woken if no call may be sent before the
@@ -190,6 +195,11 @@ impl SendQueue {
         self.in_flight.on_answer();
     }
 
+    /// Returns the time at which the oldest unanswered call, or the load of the script, was sent.
+    pub(crate) fn oldest_call(&self) -> Option<Instant> {
+        self.in_flight.oldest()
+    }
+
     /// Handles the passing of time: detects a node that became unresponsive, returns due retries to their places, and
     /// drops expired requests.
     pub(crate) fn tick(&mut self, now: Instant) {
@@ -220,7 +230,7 @@ impl SendQueue {
         [self.in_flight.deadline(), self.unsent.earliest(), last, retry].into_iter().flatten().min()
     }
 
-    /// Returns whether a request was submitted since the last failure or the last call of this method.
+    /// Returns whether a connection was wanted, such as by a submitted request, since the last failure or the last call of this method.
     pub(crate) fn take_wanted(&mut self) -> bool {
         std::mem::take(&mut self.connection.is_wanted)
     }
@@ -248,11 +258,12 @@ impl SendQueue {
         self.connection.was_up = true;
     }
 
-    /// Handles a failed dial: refuses the unsent requests, except unlocks.
-    pub(crate) fn dial_failed(&mut self, error: NodeError) {
+    /// Handles a failed dial: refuses the unsent requests, except unlocks. Returns the error of the refusals.
+    pub(crate) fn dial_failed(&mut self, error: NodeError) -> NodeError {
         let error = unreachable(error);
         self.connection.down(ConnectionState::Down(error.clone()));
         self.drop_unsent(&error);
+        error
     }
 
     /// Handles the end of a connection. Unlocks return to their places. Other requests are answered: requests in
@@ -283,6 +294,12 @@ impl SendQueue {
         }
     }
 
+    /// Handles a registration that the node did not execute because the node lacks the script: no call is sent until
+    /// the script [is loaded](Self::loaded).
+    pub(crate) fn registration_not_loaded(&mut self, now: Instant) {
+        self.in_flight.begin_load(now);
+    }
+
     /// Handles a call that the node did not execute because the node had lost the script. Returns whether the
     /// driver has to load the script: `false` if a load is in progress.
     pub(crate) fn not_loaded(&mut self, batch: BatchId, now: Instant) -> bool {
@@ -306,7 +323,7 @@ impl SendQueue {
         must_load
     }
 
-    /// Handles the end of a load of the script.
+    /// Handles the end of a load of the script, by this client or by another client.
     pub(crate) fn loaded(&mut self) {
         self.in_flight.end_load();
     }
@@ -379,8 +396,8 @@ impl SendQueue {
         match &self.connection.state {
             ConnectionState::Down(error) => error.clone(),
             ConnectionState::Dialling => NodeError::Unreachable("no connection yet".into()),
-            ConnectionState::Up if self.in_flight.is_unresponsive() => NodeError::Unresponsive,
-            ConnectionState::Up => NodeError::Overloaded,
+            // The request waited for the answers to earlier calls, of which few are in flight at a time.
+            ConnectionState::Up => NodeError::Unresponsive,
         }
     }
 

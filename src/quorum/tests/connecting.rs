@@ -13,7 +13,7 @@ use crate::{
     quorum::connecting::wait_for_quorum,
 };
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The longest wait after a quorum has connected: an eighth of the node timeout.
 const LONGEST_GRACE: Duration = Duration::from_millis(125);

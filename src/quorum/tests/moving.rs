@@ -47,7 +47,8 @@ impl Configuration {
     }
 
     fn builder(&self) -> QuorumBuilder {
-        Quorum::builder().name(self.name)
+        // With the default, a node that does not answer would end a move only after `BEFORE_THE_PAUSE`.
+        Quorum::builder().name(self.name).connect_timeout(Duration::from_secs(5))
     }
 
     /// Returns the client of an administrator. The requests of the client pass the gate, if there is one.

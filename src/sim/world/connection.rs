@@ -14,7 +14,9 @@ use super::{
 };
 use crate::{
     node::{
-        Operation, QuorumParameters, names,
+        Operation, QuorumParameters,
+        dial::{DialLimit, DialStep},
+        names,
         parameters::Incarnation,
         transport::{BatchId, Connection, ConnectionEvent, Transport},
     },
@@ -31,12 +33,12 @@ pub(crate) struct SimTransport {
 }
 
 impl Transport for SimTransport {
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
+    fn dial<'a>(&'a self, limit: DialLimit<'a>) -> BoxFuture<'a, Result<Box<dyn Connection>, NodeError>> {
         let number = self.world.lock().open(self.process, self.node, &self.parameters);
-        Dial {
+        let dial = Dial {
             connection: Some(SimConnection { world: self.world.clone(), number, has_load_to_report: false }),
-        }
-        .boxed()
+        };
+        async move { limit.step(DialStep::All, dial).await? }.boxed()
     }
 }
 
@@ -94,6 +96,10 @@ impl SimConnection {
 impl Connection for SimConnection {
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
         Self::send(self, Outbound::Call { batch, operations });
+    }
+
+    fn send_with_script(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
+        Connection::send(self, batch, operations);
     }
 
     fn load(&mut self) {

@@ -100,7 +100,7 @@ async fn an_ended_call_whose_script_was_missing_leaves_no_lock() {
     lock.try_lock().await.unwrap().unwrap().unlock().await.unwrap();
 }
 
-/// A restarted server has no script. The client loads the script on each new connection.
+/// A restarted server has no script. The client brings the script with a new connection.
 #[tokio::test]
 async fn restarted_servers_get_the_script_with_the_new_connection() {
     let cluster = Cluster::start(3).await;

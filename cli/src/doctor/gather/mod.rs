@@ -24,6 +24,9 @@ mod clock;
 mod info;
 pub(crate) mod metadata;
 
+/// The longest time for the queries of one node. A client has more patience with busy nodes.
+const MAX_QUERY_TIME: Duration = Duration::from_secs(5);
+
 /// Queries all nodes in parallel, and measures the rates of their clocks for the time `watch`. The permissions are
 /// checked for locks with the names in `names`, or for locks with any name if `names` is empty.
 ///
@@ -45,7 +48,7 @@ pub(crate) async fn gather(
         max_ttl: settings.effective.max_ttl,
         drift: settings.effective.drift,
     };
-    let timeout = settings.effective.connect_timeout;
+    let timeout = settings.effective.connect_timeout.min(MAX_QUERY_TIME);
     let nodes = connectors(&builder)?.into_iter().map(async |node| {
         let hosts = hosts(&node, timeout).await;
         NodeFacts {

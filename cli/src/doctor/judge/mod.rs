@@ -45,7 +45,9 @@ fn connection_advice(error: Option<&NodeError>) -> &'static str {
         Some(NodeError::NoPermission(_)) => "ACL SETUSER ... +select, or name no database in the url",
         Some(NodeError::Loading) => "wait until the server has loaded its data, and check again",
         Some(NodeError::Busy) => "wait for the long script, or end it (SCRIPT KILL), and check again",
-        None | Some(NodeError::Unreachable(_)) => "start the server, or correct its address",
+        None | Some(NodeError::Unreachable(_) | NodeError::DialTimedOut(_)) => {
+            "start the server, or correct its address"
+        }
         Some(_) => "correct the url, or the server at this address",
     }
 }

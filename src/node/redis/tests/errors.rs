@@ -6,7 +6,10 @@ use std::{
 };
 
 use super::*;
-use crate::node::redis::tests::server_process::port::Port;
+use crate::node::{dial::DialLimit, redis::tests::server_process::port::Port};
+
+/// The time between two disturbances, in which a client dials again, and delivers the script after a pause.
+const DISTURBANCE_INTERVAL: Duration = Duration::from_millis(200);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_connection_is_replaced_and_its_listeners_are_interrupted() {
@@ -80,9 +83,9 @@ async fn killed_connections_and_flushed_scripts_leave_no_key() {
     let (mut killed, mut flushed) = (0, 0);
     while killed < 10 || flushed < 10 || grants.load(Ordering::Relaxed) < 200 {
         assert!(Instant::now() < deadline, "{killed} connections killed, {grants:?} locks granted");
-        tokio::time::sleep(Duration::from_millis(7)).await;
+        tokio::time::sleep(DISTURBANCE_INTERVAL).await;
         killed += server.ask::<i64>(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
-        tokio::time::sleep(Duration::from_millis(7)).await;
+        tokio::time::sleep(DISTURBANCE_INTERVAL).await;
         server.ask::<()>(&["SCRIPT", "FLUSH"]);
         flushed += 1;
     }
@@ -161,6 +164,7 @@ async fn a_server_without_resp3_is_refused_with_advice() {
     });
     let clock = Arc::new(TokioClock::new());
     let transport = RedisTransport::new(route(&format!("redis://{address}")), parameters(), &config(&clock));
-    let error = transport.dial().await.unwrap_err();
+    let limit = DialLimit::per_step(&*clock, Duration::from_secs(10));
+    let error = transport.dial(limit).await.unwrap_err();
     assert!(matches!(&error, NodeError::Protocol(text) if text.contains("Redis 6")), "{error}");
 }

@@ -7,10 +7,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use super::{
-    super::{dial_limit::DialLimit, raw_connection::broken},
-    *,
-};
+use super::{super::raw_connection::broken, *};
 use crate::{
     clock::TokioClock,
     node::{
@@ -42,7 +39,7 @@ async fn connect_through_proxy(server: &Server, injected: Vec<u8>) -> (RawConnec
     });
     let Destination::Server(endpoint) = route(&url).destination else { panic!("the url names a master set") };
     let clock = TokioClock::new();
-    let limit = DialLimit::new(&clock, Duration::from_secs(10));
+    let limit = DialLimit::per_step(&clock, Duration::from_secs(10));
     (RawConnection::open_node(&endpoint, "redquorum/test", limit).await.unwrap().0, start)
 }
 

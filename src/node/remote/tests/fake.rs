@@ -9,6 +9,7 @@ use super::*;
 use crate::{
     node::{
         Answer, Operation, Registration,
+        dial::{DialLimit, DialStep},
         parameters::Incarnation,
         transport::{BatchId, Connection, ConnectionEvent},
     },
@@ -36,6 +37,7 @@ struct FakeState {
     /// Whether new calls are answered at once.
     answers_calls: bool,
     dials: Vec<Duration>,
+    has_script: bool,
     /// The answer to every registration.
     registration: Answer,
     /// The answers to the next locks. Further locks are granted.
@@ -49,12 +51,10 @@ struct FakeState {
     connections: usize,
 }
 
-/// A connection to the fake server. The first load of the script on a connection succeeds at once, and only later loads
-/// are recorded.
+/// A connection to the fake server.
 #[derive(Debug)]
 struct FakeConnection {
     server: FakeServer,
-    has_loaded: bool,
 }
 
 impl FakeServer {
@@ -63,6 +63,7 @@ impl FakeServer {
             behaviour: DialBehaviour::Accepting,
             answers_calls: true,
             dials: Vec::new(),
+            has_script: true,
             registration: registered("first incarnation"),
             lock_answers: VecDeque::new(),
             unanswered: VecDeque::new(),
@@ -118,10 +119,30 @@ impl FakeServer {
         state.wake();
     }
 
-    /// Reports the loss of the script for the oldest unanswered call.
+    /// Lets the server lose the script, which the server reports for the oldest unanswered call and for later calls.
     pub(super) fn lose_script(&self) {
+        self.forget_script();
         let (batch, _) = self.state().unanswered.pop_front().unwrap();
         self.push_event(ConnectionEvent::NotLoaded { batch });
+    }
+
+    /// Answers the oldest unanswered call, and lets the server lose the script afterwards.
+    pub(super) fn answer_and_forget_script(&self) {
+        let mut state = self.state();
+        let (batch, operations) = state.unanswered.pop_front().unwrap();
+        state.answer(batch, &operations);
+        state.has_script = false;
+        state.wake();
+    }
+
+    /// Lets the server lose the script, which the server reports for later calls.
+    pub(super) fn forget_script(&self) {
+        self.state().has_script = false;
+    }
+
+    /// Lets another client deliver the script.
+    pub(super) fn get_script(&self) {
+        self.state().has_script = true;
     }
 
     pub(super) fn dials(&self) -> Vec<Duration> {
@@ -143,6 +164,23 @@ impl FakeState {
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
+        }
+    }
+
+    /// Records a call, and answers it unless the server is frozen.
+    fn receive(&mut self, batch: BatchId, operations: Arc<[Operation]>, script: &str) {
+        let words: Vec<_> = operations.iter().map(describe).collect();
+        let words = if words.is_empty() { "ask".to_owned() } else { words.join(", ") };
+        // The question of a new connection is not recorded while the server has the script.
+        if words != "ask" || !self.has_script {
+            self.sent_texts.push(format!("{words}{script}"));
+        }
+        if !self.answers_calls {
+            self.unanswered.push_back((batch, operations));
+        } else if self.has_script {
+            self.answer(batch, &operations);
+        } else {
+            self.events.push_back(ConnectionEvent::NotLoaded { batch });
         }
     }
 
@@ -172,7 +210,7 @@ fn describe(operation: &Operation) -> String {
 }
 
 impl Transport for FakeServer {
-    fn dial(&self) -> BoxFuture<'_, Result<Box<dyn Connection>, NodeError>> {
+    fn dial<'a>(&'a self, limit: DialLimit<'a>) -> BoxFuture<'a, Result<Box<dyn Connection>, NodeError>> {
         let now = self.clock.now().since_origin();
         self.state().dials.push(now);
         let behaviour = self.state().behaviour;
@@ -181,14 +219,13 @@ impl Transport for FakeServer {
                 DialBehaviour::Accepting => {}
                 DialBehaviour::Refusing => return Err(NodeError::Unreachable("refused".into())),
                 DialBehaviour::Flooding => return Err(NodeError::ReadLimit { most: 1, most_values: 1 }),
-                DialBehaviour::Hanging => futures::future::pending().await,
+                DialBehaviour::Hanging => limit.step(DialStep::All, futures::future::pending()).await?,
             }
             let mut state = self.state();
             state.events.clear();
             state.unanswered.clear();
             state.connections += 1;
-            let connection: Box<dyn Connection> =
-                Box::new(FakeConnection { server: self.clone(), has_loaded: false });
+            let connection: Box<dyn Connection> = Box::new(FakeConnection { server: self.clone() });
             Ok(connection)
         }
         .boxed()
@@ -197,14 +234,13 @@ impl Transport for FakeServer {
 
 impl Connection for FakeConnection {
     fn send(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
+        self.server.state().receive(batch, operations, "");
+    }
+
+    fn send_with_script(&mut self, batch: BatchId, operations: Arc<[Operation]>) {
         let mut state = self.server.state();
-        let words: Vec<_> = operations.iter().map(describe).collect();
-        state.sent_texts.push(words.join(", "));
-        if state.answers_calls {
-            state.answer(batch, &operations);
-        } else {
-            state.unanswered.push_back((batch, operations));
-        }
+        state.has_script = true;
+        state.receive(batch, operations, " with the script");
     }
 
     fn registered(&mut self, incarnation: Option<Incarnation>) {
@@ -216,11 +252,9 @@ impl Connection for FakeConnection {
 
     fn load(&mut self) {
         let mut state = self.server.state();
-        if std::mem::replace(&mut self.has_loaded, true) {
-            state.sent_texts.push("load".into());
-        } else {
-            state.events.push_back(ConnectionEvent::Loaded);
-        }
+        state.has_script = true;
+        state.sent_texts.push("load".into());
+        state.events.push_back(ConnectionEvent::Loaded);
     }
 
     fn subscribe(&mut self, resource: &Resource) {

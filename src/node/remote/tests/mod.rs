@@ -51,7 +51,7 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 const QUARANTINE: Duration = Duration::from_secs(60);
 
 /// The longest time between a call to a node that is down and the next dial, in milliseconds.
-const MAX_DELAY_ON_DEMAND_MILLIS: u64 = 101;
+const MAX_DELAY_ON_DEMAND_MILLIS: u64 = 801;
 
 struct Fixture {
     clock: Arc<TokioClock>,
@@ -160,7 +160,7 @@ async fn calls_are_refused_as_unsent_when_a_hanging_dial_times_out() {
     let waiting = fixture.lock(1);
     let unlock = fixture.unlock(1);
     fixture.pass(1_000).await;
-    assert_eq!(error(waiting), NodeError::Unreachable("no connection within 1s".into()));
+    assert_eq!(error(waiting), NodeError::DialTimedOut("no connection within 1s".into()));
     fixture.fake.set_dial_behaviour(DialBehaviour::Accepting);
     assert_eq!(*unlock.await, [Answer::Unlocked { deleted: 1 }]);
 }
@@ -170,7 +170,7 @@ async fn a_node_that_is_down_refuses_calls_and_is_dialled_on_demand() {
     let fixture = Fixture::after_first_dial(DialBehaviour::Refusing).await;
     fixture.pass(60_000).await;
     let dials = fixture.fake.dials();
-    assert!((60..140).contains(&dials.len()), "{} dials in a minute", dials.len());
+    assert!((30..70).contains(&dials.len()), "{} dials in a minute", dials.len());
     assert_eq!(error(fixture.lock(1)), NodeError::Unreachable("refused".into()));
     fixture.fake.set_dial_behaviour(DialBehaviour::Accepting);
     fixture.pass(MAX_DELAY_ON_DEMAND_MILLIS).await;
@@ -256,7 +256,7 @@ async fn a_broken_connection_is_replaced_and_its_listeners_are_interrupted() {
     fixture.pass(1).await;
     assert_eq!(listener.take_notices(), [Notice::Released]);
     fixture.fake.push_event(ConnectionEvent::Closed(NodeError::Unreachable("reset".into())));
-    fixture.pass(30).await;
+    fixture.pass(201).await;
     assert_eq!(listener.take_notices(), [Notice::Interrupted, Notice::Subscribed]);
     assert_eq!(fixture.fake.sent_texts(), ["subscribe r", "subscribe r"]);
     assert_eq!(fixture.fake.connections(), 1);
@@ -296,12 +296,14 @@ async fn a_lost_script_is_loaded_and_the_call_is_resent() {
     fixture.fake.freeze();
     let reply = fixture.lock(1);
     fixture.pass(1).await;
+    fixture.fake.revive();
     fixture.fake.lose_script();
-    fixture.pass(1).await;
-    assert_eq!(fixture.fake.sent_texts(), ["lock 1", "load"]);
-    fixture.fake.thaw();
-    fixture.fake.push_event(ConnectionEvent::Loaded);
     assert_eq!(*reply.await, [Answer::Granted { vote: 1 }]);
+    assert_eq!(
+        fixture.fake.sent_texts(),
+        ["lock 1", "ask", "load", "lock 1"],
+        "the client asks whether another client has delivered the script"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -167,20 +167,71 @@ async fn another_incarnation_without_a_quarantine_causes_a_warning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_registers_again_after_the_script_was_lost() {
+async fn a_node_that_has_lost_the_script_gets_it_with_a_registration_before_any_call() {
+    let fixture = Fixture::registered().await;
+    fixture.fake.freeze();
+    let replies = [fixture.lock(1), fixture.lock(2)];
+    fixture.pass(1).await;
+    fixture.fake.revive();
+    fixture.fake.lose_script();
+    for reply in replies {
+        assert_eq!(reply.await, [Answer::Granted { vote: 1 }]);
+    }
+    let sent_texts = [
+        "lock 1, lock 2",
+        "register",
+        "register with the script",
+        "load",
+        "registered in first incarnation",
+        "lock 1, lock 2",
+    ];
+    assert_eq!(fixture.fake.sent_texts(), sent_texts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_registers_by_name_if_another_client_has_delivered_the_script() {
     let fixture = Fixture::registered().await;
     fixture.fake.freeze();
     let reply = fixture.lock(1);
     fixture.pass(1).await;
     fixture.fake.revive();
     fixture.fake.lose_script();
-    fixture.pass(1).await;
-    fixture.fake.push_event(ConnectionEvent::Loaded);
+    fixture.fake.get_script();
     assert_eq!(reply.await, [Answer::Granted { vote: 1 }]);
-    assert_eq!(
-        fixture.fake.sent_texts(),
-        ["lock 1", "register", "load", "registered in first incarnation", "lock 1"]
-    );
+    let sent_texts = ["lock 1", "register", "registered in first incarnation", "lock 1"];
+    assert_eq!(fixture.fake.sent_texts(), sent_texts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_connection_brings_the_script_to_a_node_that_still_lacks_it_after_a_pause() {
+    let fixture = Fixture::registering(DialBehaviour::Accepting, Some(NewNodes::Quarantine));
+    fixture.fake.forget_script();
+    assert_eq!(fixture.lock(1).await, [Answer::Granted { vote: 1 }]);
+    let sent_texts = [
+        "register",
+        "register",
+        "register with the script",
+        "load",
+        "registered in first incarnation",
+        "lock 1",
+    ];
+    assert_eq!(fixture.fake.sent_texts(), sent_texts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_registers_again_after_an_abstention_of_a_node_without_the_script() {
+    let fixture = Fixture::registered().await;
+    fixture.fake.answer_lock(Answer::Abstains(Abstention::NotRegistered));
+    fixture.fake.freeze();
+    let reply = fixture.lock(1);
+    fixture.pass(1).await;
+    fixture.fake.revive();
+    fixture.fake.answer_and_forget_script();
+    drop(reply.await);
+    assert_eq!(fixture.lock(2).await, [Answer::Granted { vote: 1 }]);
+    let sent_texts = fixture.fake.sent_texts();
+    let with_script = sent_texts.iter().position(|text| text == "register with the script");
+    assert!(with_script < sent_texts.iter().position(|text| text == "lock 2"), "{sent_texts:?}");
 }
 
 #[tokio::test(start_paused = true)]

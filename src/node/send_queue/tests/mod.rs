@@ -194,6 +194,38 @@ fn an_unresponsive_node_gets_no_calls_until_all_calls_are_answered() {
 }
 
 #[test]
+fn a_request_that_expires_behind_unanswered_calls_fails_with_this_reason() {
+    let mut send_queue = connected_queue();
+    let _replies: Vec<_> = (0..MAX_CALLS_IN_FLIGHT)
+        .map(|_| {
+            let reply = send_queue.submit(request(inspect()));
+            assert!(send_queue.next_batch(at(0)).is_some());
+            reply
+        })
+        .collect();
+    let mut behind = send_queue.submit(Request::one(inspect(), at(50)));
+    assert!(send_queue.next_batch(at(0)).is_none());
+    send_queue.tick(at(50));
+    assert_eq!(error(&mut behind), Some(NodeError::Unresponsive));
+    assert_eq!(NodeError::Unresponsive.to_string(), "not asked: no answer to earlier calls in time");
+}
+
+#[test]
+fn the_oldest_call_is_the_first_call_without_an_answer() {
+    let mut send_queue = connected_queue();
+    assert_eq!(send_queue.oldest_call(), None);
+    let calls = [10, 20].map(|sent| {
+        let reply = send_queue.submit(request(inspect()));
+        let (id, _) = send_queue.next_batch(at(sent)).unwrap();
+        (reply, id)
+    });
+    for (position, oldest) in [(0, Some(at(20))), (1, None)] {
+        send_queue.answered(calls[position].1, granted(1), at(30));
+        assert_eq!(send_queue.oldest_call(), oldest);
+    }
+}
+
+#[test]
 fn an_overloaded_node_accepts_only_unlocks() {
     let mut send_queue = connected_queue();
     let _replies: Vec<_> =

@@ -119,7 +119,7 @@ impl Fixture {
                 self.is_loaded = true;
                 self.send_queue.connected();
             }
-            Event::DialFailed if !self.is_up => self.send_queue.dial_failed(reset()),
+            Event::DialFailed if !self.is_up => drop(self.send_queue.dial_failed(reset())),
             Event::Pass(time) => self.pass(time),
             _ => {}
         }

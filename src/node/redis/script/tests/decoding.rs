@@ -10,7 +10,7 @@ use crate::{
         operation::samples::{
             enqueue, inspect, lease_id, lock, observe, proclaim, proclamation, renew, unlock, write_back,
         },
-        redis::script::{self, CallReply, ScriptName},
+        redis::script::{self, CallReply},
     },
     values::NodeError,
 };
@@ -67,16 +67,6 @@ fn an_unpublished_notice_changes_no_answer() {
             answers.iter().all(|answer| matches!(answer, Answer::Error(NodeError::Protocol(_)))),
             "{beside:?}: {answers:?}"
         );
-    }
-}
-
-#[test]
-fn a_script_name_is_the_hexadecimal_text_of_a_sha1() {
-    assert!(ScriptName::read(&text(&"0a".repeat(20))).is_some());
-    for reply in
-        [text(&"0a".repeat(19)), text(&"0a".repeat(21)), text(&"0g".repeat(20)), Value::Okay, Value::Nil]
-    {
-        assert_eq!(ScriptName::read(&reply), None, "{reply:?}");
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
         Answer, Operation, QuorumParameters, names,
         operation::samples::parameters,
         redis::{
-            script::{self, CallReply, ScriptName},
+            script::{self, CallReply, ScriptReference},
             stamp::Stamp,
             tests::server_process::ServerProcess,
         },
@@ -29,7 +29,6 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 pub(super) struct Server {
     process: ServerProcess,
     connection: Connection,
-    script_name: ScriptName,
     /// The error of the last unpublished notice.
     unpublished: Option<NodeError>,
 }
@@ -48,7 +47,7 @@ impl Server {
         let mut process = ServerProcess::start(directory, arguments);
         let client = Self::client(&process, "");
         let connection = process.first_answer(|| client.get_connection().ok());
-        let mut server = Self { process, connection, script_name: ScriptName::default(), unpublished: None };
+        let mut server = Self { process, connection, unpublished: None };
         server.load();
         server
     }
@@ -102,12 +101,14 @@ impl Server {
 
     fn load(&mut self) {
         let reply: Value = self.get(redis::cmd("SCRIPT").arg("LOAD").arg(script::source()));
-        self.script_name = ScriptName::read(&reply).unwrap();
+        assert_eq!(reply, Value::BulkString(script::name().into()));
     }
 
     pub(super) fn call(&mut self, parameters: &QuorumParameters, operations: &[Operation]) -> Vec<Answer> {
-        let reply =
-            self.connection.req_command(&script::command(&self.script_name, parameters, operations)).unwrap();
+        let reply = self
+            .connection
+            .req_command(&script::command(ScriptReference::Name, parameters, operations))
+            .unwrap();
         self.decode(operations, reply)
     }
 
@@ -131,7 +132,7 @@ impl Server {
         parameters: &QuorumParameters,
         operations: &[Operation],
     ) -> (Vec<Answer>, [NodeTime; 2]) {
-        let (reply, times) = self.timed(&script::command(&self.script_name, parameters, operations));
+        let (reply, times) = self.timed(&script::command(ScriptReference::Name, parameters, operations));
         (self.decode(operations, reply), times)
     }
 
