@@ -65,10 +65,16 @@ pub fn shown_value(text: &str) -> &str {
     crate::values::shown_value(text)
 }
 
-/// Returns a refused name or path, or stars if the text may be a url with a password.
+/// Returns a refused name, or stars if the text may be a url with a password.
 #[must_use]
 pub fn shown_name(text: &str) -> &str {
     crate::values::shown_name(text)
+}
+
+/// Returns a refused path, or stars if the text may be a url or a connection string with a password.
+#[must_use]
+pub fn shown_path(text: &str) -> &str {
+    crate::values::shown_path(text)
 }
 
 /// Parses a duration such as `30s`, `500ms` or `1m 30s`: whole numbers, each with its unit (`ns`, `us`, `ms`,

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use crate::values::{InvalidResource, NodeError, Printable, Resource, shown_name, shown_value};
+use crate::values::{InvalidResource, NodeError, Printable, Resource, shown_name, shown_path, shown_value};
 
 /// An error of a setting, name, server or call, which an operator or a programmer has to correct. The text names the
 /// fault, and the accepted values or a remedy.
@@ -240,7 +240,7 @@ pub(crate) fn file_error(
     reason: impl Into<Arc<str>>,
 ) -> ConfigError {
     let text = path.to_string_lossy();
-    let path = if shown_name(&text) == text { path.to_owned() } else { shown_name(&text).into() };
+    let path = if shown_path(&text) == text { path.to_owned() } else { shown_path(&text).into() };
     ConfigError::File { path, line, reason: reason.into() }
 }
 
