@@ -38,7 +38,7 @@ use crate::{
             inspect_started, is_done, register, while_open,
         },
     },
-    values::{Fingerprint, NodeReply, Refusal},
+    values::{Fingerprint, NodeReplies, NodeReply, Refusal},
 };
 
 /// The largest number of rounds of a move. Each old node that returns to the old configuration during the move makes
@@ -64,8 +64,8 @@ const MAX_ROUNDS: u32 = 3;
 /// * [`AdminError::OtherQuorum`] if a new node belongs to another quorum or to another move, or if too many old nodes
 ///   do.
 /// * [`AdminError::Incomplete`] if a new node did not answer, or if the old nodes that did not answer or have no
-///   metadata could still be a quorum. Old nodes whose reply is `Done` are closed. If the call fails before the pause,
-///   the call opens the nodes again that it has closed. Repeat the call to continue the move, or [give it
+///   metadata could still be a quorum. Old nodes whose reply is `Done` are closed, by this call or by an earlier call.
+///   If the call fails before the pause, the call opens the nodes again that it has closed. Repeat the call to continue the move, or [give it
 ///   up](give_up_reconfigure). After the end of a move, a repeated call succeeds only if enough old nodes still show
 ///   that they are closed for good.
 /// * [`AdminError::Closed`] if the tokio runtime ends during the call. Closed nodes stay closed, as after a cancelled
@@ -170,13 +170,21 @@ impl<'a> Move<'a> {
         for round in 0..MAX_ROUNDS {
             let closed = self.close(round).await?;
             self.before.clock.sleep_until(self.before.now() + longest).await;
-            if self.close_for_good(closed, round).await? {
-                return self.open().await;
+            let is_closed: Vec<bool> = closed.iter().map(Option::is_some).collect();
+            let ended = async {
+                if self.close_for_good(closed, round).await? {
+                    self.open().await.map(|()| true)
+                } else {
+                    Ok(false)
+                }
+            };
+            let is_closed = |node: usize| is_closed.get(node).is_some_and(|is_closed| *is_closed);
+            if ended.await.map_err(|error| self.beside_closed(error, is_closed))? {
+                return Ok(());
             }
         }
         let old = inspect_started(self.before).await?;
-        let is_closed = |answer: &Answer| self.closed_by(answer).is_some() || self.is_final(answer);
-        Err(self.incomplete(&old, is_closed))
+        Err(self.incomplete(&old, |answer| self.is_closed(answer)))
     }
 
     /// Checks that every node belongs to the quorum, if there is nothing to move.
@@ -198,13 +206,20 @@ impl<'a> Move<'a> {
     async fn check_before_start(&self) -> Result<bool, AdminError> {
         let (old, new) = join(inspect_started(self.before), inspect_started(self.after)).await;
         let (old, new) = (old?, new?);
-        self.check_new(&new).await?;
+        let checked = self.check_before_change(&old, &new).await;
+        checked.map_err(|error| {
+            self.beside_closed(error, |node| old.get(node).is_some_and(|old| self.is_closed(old)))
+        })
+    }
+
+    async fn check_before_change(&self, old: &[Answer], new: &[Answer]) -> Result<bool, AdminError> {
+        self.check_new(new).await?;
         let is_moved = |answer: &Answer| matches!(self.stage(answer), Stage::Moved(_));
         let is_open = |answer: &Answer| self.stage(answer) == Stage::Open;
-        if new.iter().all(is_moved) && !old.iter().any(is_open) && self.is_closed_for_good(&old) {
+        if new.iter().all(is_moved) && !old.iter().any(is_open) && self.is_closed_for_good(old) {
             return Ok(true);
         }
-        self.check_old(&old, is_never_closed)?;
+        self.check_old(old, is_never_closed)?;
         // A new node must also be able to join at the end. A node refuses a wrong clock, and a replica cannot join.
         let joining = dry_run(self.after).await?;
         let can_join =
@@ -235,7 +250,10 @@ impl<'a> Move<'a> {
                 Some(theirs.map_or_else(|| open.clone(), give_back))
             };
             join(ask_all_nodes(self.before, open.clone()), ask_each(self.after, open_new)).await;
-            return Err(error);
+            // An earlier call may have closed nodes.
+            return Err(
+                self.beside_closed(error, |node| old.get(node).is_some_and(|old| self.is_closed(old)))
+            );
         }
         let closed_by = |answer: &Answer| match self.stage(answer) {
             Stage::Closed(by) | Stage::ClosedFromAny(by) => Some(by.clone()),
@@ -487,6 +505,11 @@ impl<'a> Move<'a> {
         }
     }
 
+    /// Whether the node is closed, or belongs to the new configuration.
+    fn is_closed(&self, answer: &Answer) -> bool {
+        self.closed_by(answer).is_some() || self.is_final(answer)
+    }
+
     /// Whether the node is closed for good, or belongs to the new configuration.
     fn is_final(&self, answer: &Answer) -> bool {
         matches!(self.stage(answer), Stage::ClosedForGood(_) | Stage::Moved(_))
@@ -545,6 +568,24 @@ impl<'a> Move<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Adds the old nodes that stay closed to an error about nodes that do not take part. The reply of a closed node is
+    /// `Done`.
+    fn beside_closed(&self, error: AdminError, is_closed: impl Fn(usize) -> bool) -> AdminError {
+        let AdminError::Incomplete(replies) = error else { return error };
+        let mut all: Vec<(Arc<str>, NodeReply)> =
+            replies.iter().map(|(node, reply)| (node.into(), reply.clone())).collect();
+        let closed = self.before.nodes.iter().enumerate().filter(|(node, _)| is_closed(*node));
+        for (_, node) in closed {
+            match all.iter_mut().find(|(address, _)| address == node.address()) {
+                Some((_, reply)) if *reply == NodeReply::NotAsked => *reply = NodeReply::Done,
+                Some(_) => {}
+                None => all.push((Arc::clone(node.address()), NodeReply::Done)),
+            }
+        }
+        let (addresses, all): (Vec<Arc<str>>, Vec<NodeReply>) = all.into_iter().unzip();
+        AdminError::Incomplete(NodeReplies::new(addresses.into(), all, replies.needed()))
     }
 
     /// Returns the error of old nodes that do not take part. The reply of the other old nodes is `Done`.
