@@ -1,6 +1,6 @@
 //! Errors of settings, names, servers and calls that no retry corrects.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::values::{InvalidResource, NodeError, Printable, Resource, shown_name, shown_path, shown_value};
 
@@ -78,6 +78,19 @@ pub enum ConfigError {
         node: Arc<str>,
         /// The fault of the server.
         reason: NodeError,
+    },
+    /// The clock of the client differs by more than an hour from the clocks of all nodes that answered, which are a
+    /// quorum and at least two, in the same direction.
+    #[error(
+        "the clock of this client is {gap:?} {} the clocks of all nodes that answered: set the clock of this machine",
+        order(.is_client_ahead)
+    )]
+    #[non_exhaustive]
+    ClientClockOff {
+        /// The smallest difference.
+        gap: Duration,
+        /// Whether the clock of the client is the later clock.
+        is_client_ahead: bool,
     },
     /// Clients use one latch with different numbers of arrivals.
     #[error(
@@ -215,6 +228,12 @@ fn remedy(difference: &str) -> &'static str {
              other settings"
         }
     }
+}
+
+/// Returns the words for the clock of a client that is ahead, or behind.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the error's `Display` passes references to fields")]
+fn order(is_client_ahead: &bool) -> &'static str {
+    if *is_client_ahead { "ahead of" } else { "behind" }
 }
 
 /// Returns the error of a setting, or an argument of a call, that is out of its range.
