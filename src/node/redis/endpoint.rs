@@ -222,7 +222,7 @@ impl Endpoint {
                         .map_err(|error| handshake_settings(false).node_error(&error, &budget.opening())),
                     Some(connector) => {
                         self.is_in_tls_handshake.store(true, Ordering::Relaxed);
-                        let secured = connector.secure(host, stream).await;
+                        let secured = connector.secure(host, stream, self.role).await;
                         self.is_in_tls_handshake.store(false, Ordering::Relaxed);
                         let secured = secured?;
                         handshake(&login, secured, config, budget)

@@ -4,7 +4,7 @@ use tokio::net::TcpStream;
 
 use crate::{
     error::ConfigError,
-    node::redis::{address, dial_limit::DialLimit},
+    node::redis::{address, dial_limit::DialLimit, handshake_error::ServerRole},
     values::NodeError,
 };
 
@@ -48,7 +48,12 @@ impl Connector {
         match *self {}
     }
 
-    pub(super) async fn secure(&self, _host: &str, _stream: TcpStream) -> Result<TcpStream, NodeError> {
+    pub(super) async fn secure(
+        &self,
+        _host: &str,
+        _stream: TcpStream,
+        _role: ServerRole,
+    ) -> Result<TcpStream, NodeError> {
         match *self {}
     }
 }
