@@ -32,6 +32,17 @@ pub fn keys_of(name: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Error> {
     Ok(crate::node::names::keys_of(&resource))
 }
 
+/// Returns the channels of notices for a resource, latch or election of this name: one channel of each kind.
+///
+/// # Errors
+///
+/// [`Error::Config`] if the name is invalid for a resource.
+pub fn channels_of(name: impl AsRef<[u8]>) -> Result<Vec<String>, Error> {
+    let resource = Resource::new(name).map_err(crate::error::ConfigError::from)?;
+    let channels = crate::node::names::channels_of(&resource);
+    Ok(channels.iter().map(|channel| String::from_utf8_lossy(channel).into_owned()).collect())
+}
+
 /// Returns the nodes that refused to publish a notice on the present connections of this client, with the last error of
 /// each. After a call, the errors of its notices are included.
 #[must_use]
@@ -54,10 +65,16 @@ pub fn shown_value(text: &str) -> &str {
     crate::values::shown_value(text)
 }
 
-/// Returns a refused name or path, or stars if the text may be a url with a password.
+/// Returns a refused name, or stars if the text may be a url with a password.
 #[must_use]
 pub fn shown_name(text: &str) -> &str {
     crate::values::shown_name(text)
+}
+
+/// Returns a refused path, or stars if the text may be a url or a connection string with a password.
+#[must_use]
+pub fn shown_path(text: &str) -> &str {
+    crate::values::shown_path(text)
 }
 
 /// Parses a duration such as `30s`, `500ms` or `1m 30s`: whole numbers, each with its unit (`ns`, `us`, `ms`,

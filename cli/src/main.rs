@@ -47,6 +47,7 @@ mod locked;
 mod logs;
 mod messages;
 mod name;
+mod node_remedy;
 mod output;
 mod partial_view;
 mod settings;

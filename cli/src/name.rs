@@ -3,7 +3,7 @@
 use std::{borrow::Cow, ffi::OsStr};
 
 use os_display::Quoted;
-use redquorum::__command::shown_name;
+use redquorum::__command;
 
 /// Returns a name as reports show it: UTF-8 unchanged, other bytes and control characters escaped.
 /// Different names stay different.
@@ -14,9 +14,10 @@ pub(crate) fn shown(name: &[u8]) -> String {
         .collect()
 }
 
-/// Returns the path of a file or program that cannot be used. A path that may be a url with a password is not shown.
+/// Returns the path of a file or program that cannot be used. A path that may be a url or a connection string with a
+/// password is not shown.
 pub(crate) fn shown_path(path: impl AsRef<OsStr>) -> String {
-    shown_name(&path.as_ref().to_string_lossy()).to_owned()
+    __command::shown_path(&path.as_ref().to_string_lossy()).to_owned()
 }
 
 /// Returns a name for JSON without loss: as text, or if it is not UTF-8, in hexadecimal digits.

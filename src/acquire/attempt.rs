@@ -485,6 +485,7 @@ fn node_lease_state((vote, reply): (&LockVote, &NodeReply)) -> NodeLeaseState {
         is_touched: *vote != LockVote::NotSent,
         unanswered: u32::from(may_land_yet(*vote != LockVote::NoAnswer)),
         was_renewed: false,
+        has_waiters: None,
         renewed_at: None,
         sent_at: None,
     }

@@ -147,11 +147,6 @@ impl LatchView {
         self.recorded.len() + self.refused.len() + self.failed.len() >= self.electorate.nodes()
     }
 
-    /// Returns the count of a node that has refused in this round because of a different count.
-    pub(crate) fn any_count_mismatch(&self) -> Option<u32> {
-        self.count_mismatch.filter(|_| !self.refused.is_empty())
-    }
-
     /// Returns a different count that nodes have recorded, once too many nodes have refused for a quorum that accepts
     /// the count of this call.
     pub(crate) fn count_mismatch(&self) -> Option<u32> {

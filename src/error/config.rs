@@ -1,8 +1,8 @@
 //! Errors of settings, names, servers and calls that no retry corrects.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::values::{InvalidResource, NodeError, Printable, Resource, shown_name, shown_value};
+use crate::values::{InvalidResource, NodeError, Printable, Resource, shown_name, shown_path, shown_value};
 
 /// An error of a setting, name, server or call, which an operator or a programmer has to correct. The text names the
 /// fault, and the accepted values or a remedy.
@@ -78,6 +78,19 @@ pub enum ConfigError {
         node: Arc<str>,
         /// The fault of the server.
         reason: NodeError,
+    },
+    /// The clock of the client differs by more than an hour from the clocks of all nodes that answered, which are a
+    /// quorum and at least two, in the same direction.
+    #[error(
+        "the clock of this client is {gap:?} {} the clocks of all nodes that answered: set the clock of this machine",
+        order(.is_client_ahead)
+    )]
+    #[non_exhaustive]
+    ClientClockOff {
+        /// The smallest difference.
+        gap: Duration,
+        /// Whether the clock of the client is the later clock.
+        is_client_ahead: bool,
     },
     /// Clients use one latch with different numbers of arrivals.
     #[error(
@@ -217,6 +230,12 @@ fn remedy(difference: &str) -> &'static str {
     }
 }
 
+/// Returns the words for the clock of a client that is ahead, or behind.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the error's `Display` passes references to fields")]
+fn order(is_client_ahead: &bool) -> &'static str {
+    if *is_client_ahead { "ahead of" } else { "behind" }
+}
+
 /// Returns the error of a setting, or an argument of a call, that is out of its range.
 pub(crate) fn out_of_range(
     setting: &'static str,
@@ -240,7 +259,7 @@ pub(crate) fn file_error(
     reason: impl Into<Arc<str>>,
 ) -> ConfigError {
     let text = path.to_string_lossy();
-    let path = if shown_name(&text) == text { path.to_owned() } else { shown_name(&text).into() };
+    let path = if shown_path(&text) == text { path.to_owned() } else { shown_path(&text).into() };
     ConfigError::File { path, line, reason: reason.into() }
 }
 

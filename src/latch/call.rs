@@ -196,12 +196,9 @@ impl<'a> LatchCall<'a> {
         Ok(())
     }
 
-    /// Returns the error for the lack of a quorum. If any node has recorded a different count, returns the error for
-    /// that count instead.
+    /// Returns the error for the lack of a quorum. A different count on a minority of nodes is a reply in this error,
+    /// because an arrival that failed may have left that count.
     pub(super) fn no_quorum(&self) -> Error {
-        if let Some(recorded) = self.view.any_count_mismatch() {
-            return self.count_mismatch(recorded);
-        }
         let replies = self.context.replies(self.votes.iter().cloned());
         NoQuorum::new(Goal::Latch(self.latch.clone()), replies).into()
     }

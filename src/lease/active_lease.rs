@@ -1,6 +1,7 @@
 //! The lease that guards, the watchdog and the expiry share, and its requests to the nodes.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -298,10 +299,17 @@ impl ActiveLease {
         replies
     }
 
-    /// Whether a client may wait for the resources, according to the last answer of the queue node. That answer is
-    /// about one resource, so the result for several resources is always true.
-    pub(crate) fn may_have_waiters(&self) -> bool {
-        self.terms.resources.len() > 1 || !lock(&self.state).is_queue_empty()
+    /// Whether a client may wait for a resource that the lease only reads, according to the last answers of the queue
+    /// nodes of these resources.
+    pub(crate) fn may_have_waiters(&self, context: &ClientContext) -> bool {
+        if self.terms.resources.len() == 1 {
+            return !lock(&self.state).is_queue_empty();
+        }
+        let shared = self.terms.resources.each().filter(|(_, is_shared)| *is_shared);
+        let queue_nodes: BTreeSet<Option<usize>> =
+            shared.map(|(resource, _)| context.queue_node_order(resource).first().copied()).collect();
+        let state = lock(&self.state);
+        !queue_nodes.into_iter().all(|node| node.is_some_and(|node| state.has_no_queue_at(node)))
     }
 
     /// Returns the renewal for a node, and counts the renewal as unanswered there; `None` if the lease is not active.

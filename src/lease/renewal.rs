@@ -3,8 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    algorithm::tally::Electorate,
-    client::fanout::{Fanout, FanoutEvent},
+    client::{
+        context::ClientContext,
+        fanout::{Fanout, FanoutEvent},
+    },
     clock::{Clock, Instant},
     error::{Error, Goal, LossReason, NoQuorum},
     lease::{
@@ -50,9 +52,10 @@ pub(crate) enum RenewalReason {
 impl Renewal {
     /// Returns a renewal that is sent after `start`. The renewal extends the validity if the lease
     /// [is renewed](LeaseTerms::is_renewed). `renew_now` overrides this choice.
-    pub(crate) fn new(lease: Arc<ActiveLease>, electorate: Electorate, start: Instant) -> Self {
+    pub(crate) fn new(lease: Arc<ActiveLease>, context: &ClientContext, start: Instant) -> Self {
+        let electorate = context.settings.electorate;
         let (tally, extends) = (RenewalTally::new(electorate), lease.terms.is_renewed);
-        let may_have_waiters = lease.may_have_waiters();
+        let may_have_waiters = lease.may_have_waiters(context);
         Self { lease, start, tally, extends, may_have_waiters, outcome: None, margin: None }
     }
 
@@ -114,7 +117,7 @@ pub(crate) async fn renew_now(
     let context = &*leases.context;
     let start = context.now();
     let electorate = context.settings.electorate;
-    let mut renewal = Renewal::new(Arc::clone(lease), electorate, start);
+    let mut renewal = Renewal::new(Arc::clone(lease), context, start);
     let deadline = start + lease.terms.node_timeout;
     renewal.extends = reason != RenewalReason::Holds;
     let ttl = renewal.ttl(start);

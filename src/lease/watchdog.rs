@@ -115,12 +115,11 @@ fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<RenewalBatch>> {
     // A call must be sent anyway, and renews the leases that are due soon as well.
     let soon = leases.renewals.take_due(now + window);
     let due: Vec<Arc<ActiveLease>> = first.into_iter().chain(soon).filter_map(|id| leases.get(id)).collect();
-    let electorate = leases.context.settings.electorate;
     split_into_calls(due)
         .iter()
         .map(|group| {
             let renewals =
-                group.iter().map(|lease| Renewal::new(Arc::clone(lease), electorate, now)).collect();
+                group.iter().map(|lease| Renewal::new(Arc::clone(lease), &leases.context, now)).collect();
             let shortest = group.iter().map(|lease| lease.ttl()).min().unwrap_or_default();
             Arc::new(RenewalBatch { renewals: Mutex::new(renewals), stale_at: now + shortest / 3 })
         })

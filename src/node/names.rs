@@ -69,6 +69,21 @@ pub(crate) fn keys_of(resource: &Resource) -> Vec<Vec<u8>> {
     whole_node.into_iter().chain(of_resource).chain(always_in_braces).collect()
 }
 
+/// Returns one channel of each kind of notices for this resource. The waiter and the client in the names are fictitious.
+#[cfg(feature = "__command")]
+pub(crate) fn channels_of(resource: &Resource) -> Vec<Vec<u8>> {
+    let waiter = LeaseId::from_wire(b"none:1");
+    let topics = [
+        resource.clone(),
+        wake(resource, &waiter),
+        head(resource, &waiter),
+        leader(resource),
+        latch(resource),
+        force_unlocked(resource.as_bytes()),
+    ];
+    topics.iter().map(notice_channel).collect()
+}
+
 /// Returns the script with the names in the place of their variables, such as `$QUEUE`.
 pub(crate) fn substitute_names(script: &str) -> String {
     let names = [

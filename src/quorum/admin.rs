@@ -14,7 +14,7 @@ use crate::{
     process::Forked,
     quorum::{
         Quorum, QuorumBuilder,
-        connecting::{ConnectStep, gather, is_lasting, refuse_same_server},
+        connecting::{ConnectStep, client_clock_off, gather, is_lasting, refuse_same_server},
     },
     values::{Fingerprint, NodeError, NodeReplies, NodeReply, Refusal, Resource},
 };
@@ -208,6 +208,7 @@ pub(super) fn init_operation(context: &ClientContext) -> Operation {
 pub(super) async fn dry_run(context: &ClientContext) -> Result<Vec<Answer>, AdminError> {
     let dry_run = Operation::Init(Init { is_dry_run: true, time: context.clock.time_of_day() });
     let answers = ask_all_nodes(context, dry_run).await;
+    client_clock_off(context, &answers)?;
     for (node, answer) in context.nodes.iter().zip(&answers) {
         if let Answer::Error(reason @ NodeError::ClockOff { .. }) = answer {
             let (node, reason) = (Arc::clone(node.address()), reason.clone());

@@ -182,6 +182,7 @@ pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error
         answers.iter().enumerate().map(|(node, answer)| misfit(context, node, answer)).collect();
     let needed = context.settings.electorate.needed();
     let has_quorum = count_fit(context, &answers) >= needed;
+    client_clock_off(context, &answers)?;
     for misfit in misfits.into_iter().flatten() {
         // An unfit node stays unfit, so the call fails at once, unless the remaining nodes form a quorum.
         if !has_quorum {
@@ -271,6 +272,30 @@ fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<Confi
         },
         _ => None,
     }
+}
+
+/// Returns an error if the clocks of all nodes that answered differ from the client's clock in the same direction, and
+/// these nodes are a quorum. Then the client's clock is wrong, and not the clock of one node.
+pub(super) fn client_clock_off(context: &ClientContext, answers: &[Answer]) -> Result<(), ConfigError> {
+    let mut gaps: Vec<(Duration, bool)> = Vec::new();
+    for answer in answers {
+        let error = match answer {
+            Answer::Error(NodeError::Handshake(error)) => &**error,
+            Answer::Error(error) => error,
+            _ => return Ok(()),
+        };
+        match error {
+            NodeError::ClockOff { gap, is_node_ahead } => gaps.push((*gap, *is_node_ahead)),
+            error if error.is_answer() => return Ok(()),
+            _ => {}
+        }
+    }
+    let Some((gap, is_node_ahead)) = gaps.iter().min().copied() else { return Ok(()) };
+    let is_shared = gaps.iter().all(|(_, is_ahead)| *is_ahead == is_node_ahead);
+    if is_shared && gaps.len() >= context.settings.electorate.needed().max(2) {
+        return Err(ConfigError::ClientClockOff { gap, is_client_ahead: !is_node_ahead });
+    }
+    Ok(())
 }
 
 /// Returns an error if two addresses lead to one server.

@@ -5,6 +5,9 @@
 //!              ▲                │
 //!              └───give up──────┘
 //!  new node   no metadata ──────────────────────────────────────────────init─────► to
+//!             other ──close──► taken over ──────────────────────────────open─────► to
+//!              ▲                   │
+//!              └──────give up──────┘
 //! ```
 //!
 //! A move opens the first new node only after one round has closed old nodes for good, and the remaining old nodes are
@@ -14,6 +17,9 @@
 //!
 //! Only nodes with metadata of the old configuration are closed, and count as closed. An old node without metadata may
 //! be a server that never belonged to the quorum, if the list of old nodes is wrong.
+//!
+//! A new node may be in the quarantine that began with a first client of another configuration. The move takes the node
+//! over, as `init` does, but closes the node before the wait, because the quarantine may end during the wait.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -32,7 +38,7 @@ use crate::{
             inspect_started, is_done, register, while_open,
         },
     },
-    values::{Fingerprint, NodeReply, Refusal},
+    values::{Fingerprint, NodeReplies, NodeReply, Refusal},
 };
 
 /// The largest number of rounds of a move. Each old node that returns to the old configuration during the move makes
@@ -43,9 +49,11 @@ const MAX_ROUNDS: u32 = 3;
 /// more than the longer `max_ttl` of both configurations. During the pause, no client acquires a lock of the quorum.
 ///
 /// The call first inspects every node, and changes nothing unless the move can succeed. Every new node has to answer,
-/// and has to be new, or to belong to the old quorum or to this move. The old nodes without metadata must be no quorum,
-/// because the list of old nodes may be wrong. If both configurations have the same fingerprint and nodes, there is
-/// nothing to move, and the call only checks that every node belongs to the quorum.
+/// and has to belong to the old quorum or to this move, or to be new: a node that [`init`](crate::admin::init) admits. A
+/// new node in the quarantine that began with its first client is taken over, even if that client had another
+/// configuration. The old nodes without metadata must be no quorum, because the list of old nodes may be wrong. If both
+/// configurations have the same fingerprint and nodes, there is nothing to move, and the call only checks that every
+/// node belongs to the quorum.
 ///
 /// # Errors
 ///
@@ -56,8 +64,8 @@ const MAX_ROUNDS: u32 = 3;
 /// * [`AdminError::OtherQuorum`] if a new node belongs to another quorum or to another move, or if too many old nodes
 ///   do.
 /// * [`AdminError::Incomplete`] if a new node did not answer, or if the old nodes that did not answer or have no
-///   metadata could still be a quorum. Old nodes whose reply is `Done` are closed. If the call fails before the pause,
-///   the call opens the nodes again that it has closed. Repeat the call to continue the move, or [give it
+///   metadata could still be a quorum. Old nodes whose reply is `Done` are closed, by this call or by an earlier call.
+///   If the call fails before the pause, the call opens the nodes again that it has closed. Repeat the call to continue the move, or [give it
 ///   up](give_up_reconfigure). After the end of a move, a repeated call succeeds only if enough old nodes still show
 ///   that they are closed for good.
 /// * [`AdminError::Closed`] if the tokio runtime ends during the call. Closed nodes stay closed, as after a cancelled
@@ -136,6 +144,9 @@ enum Stage<'a> {
     ClosedForGood(&'a Fingerprint),
     /// The node belongs to the new configuration.
     Moved(&'a Fingerprint),
+    /// A move to the new configuration has taken this new node over from the configuration of its first client. The node
+    /// is closed. It never counts as a closed old node, because it may never have belonged to the old configuration.
+    TakenOver(&'a Fingerprint),
     /// The node belongs to another quorum or to another move.
     Foreign(&'a Fingerprint),
 }
@@ -159,13 +170,21 @@ impl<'a> Move<'a> {
         for round in 0..MAX_ROUNDS {
             let closed = self.close(round).await?;
             self.before.clock.sleep_until(self.before.now() + longest).await;
-            if self.close_for_good(closed, round).await? {
-                return self.open().await;
+            let is_closed: Vec<bool> = closed.iter().map(Option::is_some).collect();
+            let ended = async {
+                if self.close_for_good(closed, round).await? {
+                    self.open().await.map(|()| true)
+                } else {
+                    Ok(false)
+                }
+            };
+            let is_closed = |node: usize| is_closed.get(node).is_some_and(|is_closed| *is_closed);
+            if ended.await.map_err(|error| self.beside_closed(error, is_closed))? {
+                return Ok(());
             }
         }
         let old = inspect_started(self.before).await?;
-        let is_closed = |answer: &Answer| self.closed_by(answer).is_some() || self.is_final(answer);
-        Err(self.incomplete(&old, is_closed))
+        Err(self.incomplete(&old, |answer| self.is_closed(answer)))
     }
 
     /// Checks that every node belongs to the quorum, if there is nothing to move.
@@ -174,7 +193,7 @@ impl<'a> Move<'a> {
             return Err(same_configuration(new_name).into());
         }
         let nodes = inspect_started(self.after).await?;
-        self.refuse_foreign(self.after, &nodes)?;
+        self.refuse_foreign(self.after, &nodes, &[])?;
         let is_ours = |answer: &Answer| self.stage(answer) == Stage::Open;
         if nodes.iter().all(is_ours) { Ok(()) } else { Err(untouched(self.after, &nodes, is_ours)) }
     }
@@ -187,13 +206,20 @@ impl<'a> Move<'a> {
     async fn check_before_start(&self) -> Result<bool, AdminError> {
         let (old, new) = join(inspect_started(self.before), inspect_started(self.after)).await;
         let (old, new) = (old?, new?);
-        self.check_new(&new)?;
+        let checked = self.check_before_change(&old, &new).await;
+        checked.map_err(|error| {
+            self.beside_closed(error, |node| old.get(node).is_some_and(|old| self.is_closed(old)))
+        })
+    }
+
+    async fn check_before_change(&self, old: &[Answer], new: &[Answer]) -> Result<bool, AdminError> {
+        self.check_new(new).await?;
         let is_moved = |answer: &Answer| matches!(self.stage(answer), Stage::Moved(_));
         let is_open = |answer: &Answer| self.stage(answer) == Stage::Open;
-        if new.iter().all(is_moved) && !old.iter().any(is_open) && self.is_closed_for_good(&old) {
+        if new.iter().all(is_moved) && !old.iter().any(is_open) && self.is_closed_for_good(old) {
             return Ok(true);
         }
-        self.check_old(&old, |stage| matches!(stage, Stage::Silent | Stage::Empty | Stage::Foreign(_)))?;
+        self.check_old(old, is_never_closed)?;
         // A new node must also be able to join at the end. A node refuses a wrong clock, and a replica cannot join.
         let joining = dry_run(self.after).await?;
         let can_join =
@@ -206,15 +232,28 @@ impl<'a> Move<'a> {
     async fn close(&self, round: u32) -> Result<Vec<Option<Fingerprint>>, AdminError> {
         // Every request has a fingerprint of its own. Otherwise a late request could close a node that was open during
         // the wait, and the move would count this node as closed for the whole wait.
-        let mine = self.to.closed_by(&self.from, &format!("{}-{round}", self.before.lease_ids.client()));
+        let name = format!("{}-{round}", self.before.lease_ids.client());
+        let mine = self.to.closed_by(&self.from, &name);
         let close = Reconfigure { from: self.from.clone(), to: mine.clone() };
         // A node without metadata is not registered: the node would then count as closed, although the node may not
         // belong to the quorum.
         let old = ask_all_nodes(self.before, Operation::Reconfigure(close.clone())).await;
-        if let Err(error) = self.close_new_and_check(&old, &close).await {
+        let mut taken_over = Vec::new();
+        if let Err(error) = self.close_new_and_check(&old, &close, &name, &mut taken_over).await {
             let open = Operation::Reconfigure(Reconfigure { from: mine, to: self.from.clone() });
-            join(ask_all_nodes(self.before, open.clone()), ask_all_nodes(self.after, open)).await;
-            return Err(error);
+            let open_new = |node: usize| {
+                let theirs: Option<&Fingerprint> = taken_over.get(node).and_then(Option::as_ref);
+                let give_back = |theirs: &Fingerprint| {
+                    let from = self.to.taken_over_from(theirs, &name);
+                    Operation::Reconfigure(Reconfigure { from, to: theirs.clone() })
+                };
+                Some(theirs.map_or_else(|| open.clone(), give_back))
+            };
+            join(ask_all_nodes(self.before, open.clone()), ask_each(self.after, open_new)).await;
+            // An earlier call may have closed nodes.
+            return Err(
+                self.beside_closed(error, |node| old.get(node).is_some_and(|old| self.is_closed(old)))
+            );
         }
         let closed_by = |answer: &Answer| match self.stage(answer) {
             Stage::Closed(by) | Stage::ClosedFromAny(by) => Some(by.clone()),
@@ -223,18 +262,33 @@ impl<'a> Move<'a> {
         Ok(old.iter().map(closed_by).collect())
     }
 
-    /// Closes the new nodes that belong to the old configuration but are not in the list of old nodes. Returns an error
-    /// if the old nodes that are not closed are a quorum, if an old node is closed for another move, or if a new node
-    /// did not answer or takes no part in this move.
-    async fn close_new_and_check(&self, old: &[Answer], close: &Reconfigure) -> Result<(), AdminError> {
+    /// Closes the new nodes that belong to the old configuration but are not in the list of old nodes, and the nodes to
+    /// take over, whose configurations are added to `taken_over`. Returns an error if the old nodes that are not closed
+    /// are a quorum, if an old node is closed for another move, or if a new node did not answer or takes no part in this
+    /// move.
+    async fn close_new_and_check(
+        &self,
+        old: &[Answer],
+        close: &Reconfigure,
+        name: &str,
+        taken_over: &mut Vec<Option<Fingerprint>>,
+    ) -> Result<(), AdminError> {
         let new = inspect_started(self.after).await?;
+        taken_over.extend(self.check_new(&new).await?);
         let is_open = |answer: &Answer| self.stage(answer) == Stage::Open;
-        let close = |node: usize| is_open(new.get(node)?).then(|| Operation::Reconfigure(close.clone()));
+        let close = |node: usize| {
+            let take_over = |theirs: &Fingerprint| Reconfigure {
+                from: theirs.clone(),
+                to: self.to.taken_over_from(theirs, name),
+            };
+            let change = match taken_over.get(node).and_then(Option::as_ref) {
+                Some(theirs) => Some(take_over(theirs)),
+                None => is_open(new.get(node)?).then(|| close.clone()),
+            };
+            change.map(Operation::Reconfigure)
+        };
         drop(ask_each(self.after, close).await);
-        self.check_new(&new)?;
-        self.check_old(old, |stage| {
-            matches!(stage, Stage::Silent | Stage::Empty | Stage::Open | Stage::Foreign(_))
-        })
+        self.check_old(old, |stage| is_never_closed(stage) || stage == Stage::Open)
     }
 
     /// Closes old nodes for good, after the wait. `closed` has the fingerprints of the nodes that were closed before
@@ -242,12 +296,12 @@ impl<'a> Move<'a> {
     async fn close_for_good(&self, closed: Vec<Option<Fingerprint>>, round: u32) -> Result<bool, AdminError> {
         let (old, new) = join(inspect_started(self.before), inspect_started(self.after)).await;
         let (old, new) = (old?, new?);
-        self.check_new(&new)?;
+        let to_take_over = self.check_new(&new).await?;
         let is_open = |answer: &Answer| self.stage(answer) == Stage::Open;
-        if old.iter().any(is_open) || new.iter().any(is_open) {
+        if old.iter().any(is_open) || new.iter().any(is_open) || to_take_over.iter().any(Option::is_some) {
             return Ok(false);
         }
-        self.check_old(&old, |stage| matches!(stage, Stage::Silent | Stage::Empty | Stage::Foreign(_)))?;
+        self.check_old(&old, is_never_closed)?;
         let closed = self.closed_during_the_wait(closed, &old);
         let name = format!("{}-{round}", self.before.lease_ids.client());
         let for_good = self.to.closed_for_good_by(&self.from, &name);
@@ -293,13 +347,14 @@ impl<'a> Move<'a> {
         let has_begun = found.iter().any(may_be_open);
         let admit = if has_begun { register(self.after) } else { init_operation(self.after) };
         let admitted = ask_all_nodes(self.after, admit).await;
-        let open = |node: usize| {
-            let (Stage::Closed(by) | Stage::ClosedFromAny(by) | Stage::ClosedForGood(by)) =
-                self.stage(found.get(node)?)
-            else {
-                return None;
-            };
-            Some(Operation::Reconfigure(Reconfigure { from: by.clone(), to: self.to.clone() }))
+        let open = |node: usize| match self.stage(found.get(node)?) {
+            Stage::Closed(by)
+            | Stage::ClosedFromAny(by)
+            | Stage::ClosedForGood(by)
+            | Stage::TakenOver(by) => {
+                Some(Operation::Reconfigure(Reconfigure { from: by.clone(), to: self.to.clone() }))
+            }
+            _ => None,
         };
         let opened = ask_each(self.after, open).await;
         let decisive = |(opened, admitted): (Option<Answer>, Answer)| {
@@ -336,6 +391,10 @@ impl<'a> Move<'a> {
         let open_closed = |answer: &Answer| match self.stage(answer) {
             Stage::Closed(by) => Some(open(by)),
             Stage::ClosedFromAny(by) if is_unmoved => Some(open(by)),
+            Stage::TakenOver(by) => {
+                let theirs = by.first_configuration(&self.to)?;
+                Some(Operation::Reconfigure(Reconfigure { from: by.clone(), to: theirs }))
+            }
             _ => None,
         };
         ask_each(self.before, |node| open_closed(old.get(node)?)).await;
@@ -431,6 +490,8 @@ impl<'a> Move<'a> {
             Stage::Closed(fingerprint)
         } else if *fingerprint == self.to.closed_for() {
             Stage::ClosedFromAny(fingerprint)
+        } else if fingerprint.first_configuration(&self.to).is_some() {
+            Stage::TakenOver(fingerprint)
         } else {
             Stage::Foreign(fingerprint)
         }
@@ -444,15 +505,33 @@ impl<'a> Move<'a> {
         }
     }
 
+    /// Whether the node is closed, or belongs to the new configuration.
+    fn is_closed(&self, answer: &Answer) -> bool {
+        self.closed_by(answer).is_some() || self.is_final(answer)
+    }
+
     /// Whether the node is closed for good, or belongs to the new configuration.
     fn is_final(&self, answer: &Answer) -> bool {
         matches!(self.stage(answer), Stage::ClosedForGood(_) | Stage::Moved(_))
     }
 
-    /// Returns an error if a new node did not answer, or takes no part in this move.
-    fn check_new(&self, new: &[Answer]) -> Result<(), AdminError> {
-        self.refuse_foreign(self.after, new)?;
-        if new.iter().all(has_answered) { Ok(()) } else { Err(untouched(self.after, new, has_answered)) }
+    /// Returns the configurations of the new nodes to take over: those of another configuration that an `init` admits,
+    /// because they have given no vote. Returns an error if a new node did not answer, or takes no part in this move.
+    async fn check_new(&self, new: &[Answer]) -> Result<Vec<Option<Fingerprint>>, AdminError> {
+        let foreign = |answer: &Answer| match self.stage(answer) {
+            Stage::Foreign(theirs) => Some(theirs.clone()),
+            _ => None,
+        };
+        let to_take_over: Vec<Option<Fingerprint>> = new.iter().map(foreign).collect();
+        if to_take_over.iter().any(Option::is_some) {
+            let admitted = dry_run(self.after).await?;
+            self.refuse_foreign(self.after, new, &admitted)?;
+        }
+        if new.iter().all(has_answered) {
+            Ok(to_take_over)
+        } else {
+            Err(untouched(self.after, new, has_answered))
+        }
     }
 
     /// Returns an error if the old nodes in a stage that `is_unclosed` accepts are a quorum, since these nodes may
@@ -462,20 +541,28 @@ impl<'a> Move<'a> {
         let is_of_another_move =
             |answer: &Answer| matches!(self.stage(answer), Stage::Foreign(theirs) if theirs.is_closed());
         if old.iter().any(is_of_another_move) {
-            self.refuse_foreign(self.before, old)?;
+            self.refuse_foreign(self.before, old, &[])?;
         }
         let is_unclosed = |answer: &Answer| !is_done(answer) && is_unclosed(self.stage(answer));
         if is_minority(self.before, old.iter().filter(|answer| is_unclosed(answer)).count()) {
             return Ok(());
         }
-        self.refuse_foreign(self.before, old)?;
+        self.refuse_foreign(self.before, old, &[])?;
         Err(untouched(self.before, old, |answer| !is_unclosed(answer)))
     }
 
-    /// Returns an error if a node belongs to another quorum or to another move.
-    fn refuse_foreign(&self, context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
-        for (node, answer) in context.nodes.iter().zip(answers) {
-            if let Stage::Foreign(theirs) = self.stage(answer) {
+    /// Returns an error if a node belongs to another quorum or to another move, unless the node is new: its answer in
+    /// `admitted`, to the dry run of an `init`, is done.
+    fn refuse_foreign(
+        &self,
+        context: &ClientContext,
+        answers: &[Answer],
+        admitted: &[Answer],
+    ) -> Result<(), AdminError> {
+        for (index, (node, answer)) in context.nodes.iter().zip(answers).enumerate() {
+            if let Stage::Foreign(theirs) = self.stage(answer)
+                && !admitted.get(index).is_some_and(is_done)
+            {
                 let (node, metadata) = (Arc::clone(node.address()), theirs.to_string().into());
                 return Err(AdminError::OtherQuorum { node, metadata });
             }
@@ -483,11 +570,34 @@ impl<'a> Move<'a> {
         Ok(())
     }
 
+    /// Adds the old nodes that stay closed to an error about nodes that do not take part. The reply of a closed node is
+    /// `Done`.
+    fn beside_closed(&self, error: AdminError, is_closed: impl Fn(usize) -> bool) -> AdminError {
+        let AdminError::Incomplete(replies) = error else { return error };
+        let mut all: Vec<(Arc<str>, NodeReply)> =
+            replies.iter().map(|(node, reply)| (node.into(), reply.clone())).collect();
+        let closed = self.before.nodes.iter().enumerate().filter(|(node, _)| is_closed(*node));
+        for (_, node) in closed {
+            match all.iter_mut().find(|(address, _)| address == node.address()) {
+                Some((_, reply)) if *reply == NodeReply::NotAsked => *reply = NodeReply::Done,
+                Some(_) => {}
+                None => all.push((Arc::clone(node.address()), NodeReply::Done)),
+            }
+        }
+        let (addresses, all): (Vec<Arc<str>>, Vec<NodeReply>) = all.into_iter().unzip();
+        AdminError::Incomplete(NodeReplies::new(addresses.into(), all, replies.needed()))
+    }
+
     /// Returns the error of old nodes that do not take part. The reply of the other old nodes is `Done`.
     fn incomplete(&self, old: &[Answer], is_done: impl Fn(&Answer) -> bool) -> AdminError {
         let reply = |answer: &Answer| if is_done(answer) { NodeReply::Done } else { reply_of(answer) };
         AdminError::Incomplete(self.before.replies(old.iter().map(reply)))
     }
+}
+
+/// Whether a move never closes an old node in this stage.
+fn is_never_closed(stage: Stage<'_>) -> bool {
+    matches!(stage, Stage::Silent | Stage::Empty | Stage::Foreign(_) | Stage::TakenOver(_))
 }
 
 /// Returns the error of nodes that do not take part. The reply of the other nodes is `NotAsked`, because the call has

@@ -77,6 +77,19 @@ impl Fingerprint {
         self.0.text.starts_with(&to.closed_for_good_prefix(from))
     }
 
+    /// Returns the fingerprint of a new node that is closed for a move to this configuration, and that the first client
+    /// of the node has registered for `theirs`. `request` is new for every request that closes nodes.
+    pub(crate) fn taken_over_from(&self, theirs: &Self, request: &str) -> Self {
+        Self::new(&format!("{}{} by {request}", self.taken_over_prefix(), theirs.0.text))
+    }
+
+    /// Returns the configuration of the first client of a new node, if this is the fingerprint of a node that is closed
+    /// for a move to `to` and was registered by this client.
+    pub(crate) fn first_configuration(&self, to: &Self) -> Option<Self> {
+        let (theirs, _request) = self.0.text.strip_prefix(&to.taken_over_prefix())?.rsplit_once(" by ")?;
+        Some(Self::new(theirs))
+    }
+
     /// Whether this is the fingerprint of a node that is closed, for good or not, for a move from `from` to any
     /// configuration.
     pub(crate) fn is_closed_from(&self, from: &Self) -> bool {
@@ -95,6 +108,10 @@ impl Fingerprint {
 
     fn closed_for_good_prefix(&self, from: &Self) -> String {
         format!("closed for {} from {} for good by ", self.0.text, from.0.text)
+    }
+
+    fn taken_over_prefix(&self) -> String {
+        format!("closed for {} taken over from ", self.0.text)
     }
 
     /// Returns a text with the fields in which this fingerprint, of a client, differs from the fingerprint of a node.
@@ -168,8 +185,22 @@ mod tests {
         assert!(
             for_good.is_closed_for_good_between(&old, &new) && !closed.is_closed_for_good_between(&old, &new)
         );
-        for other in [for_good, new.closed_for(), old.clone(), new.clone()] {
+        let taken_over = new.taken_over_from(&old, "1");
+        for other in [for_good, new.closed_for(), taken_over, old.clone(), new.clone()] {
             assert!(!other.is_closed_between(&old, &new), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_fingerprint_of_a_taken_over_node_names_its_first_configuration() {
+        let [theirs, new, other] = ["name=a by b", "name=new", "name=other"].map(Fingerprint::new);
+        let closed = new.taken_over_from(&theirs, "1");
+        assert_eq!(closed.to_string(), "closed for name=new taken over from name=a by b by 1");
+        assert_eq!(closed.first_configuration(&new), Some(theirs.clone()));
+        assert_eq!(closed.first_configuration(&other), None);
+        assert!(closed.is_closed_from(&theirs));
+        for other in [new.closed_by(&theirs, "1"), new.closed_for_good_by(&theirs, "1"), new.closed_for()] {
+            assert_eq!(other.first_configuration(&new), None, "{other}");
         }
     }
 

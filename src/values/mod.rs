@@ -21,7 +21,7 @@ pub(crate) use self::{
     lease_id::{LeaseIds, READERS},
     printable::Printable,
     resource::readable,
-    shown_value::{may_be_url, shown_name, shown_value},
+    shown_value::{may_be_url, shown_name, shown_path, shown_value},
 };
 pub use self::{
     closed_reason::ClosedReason,

@@ -163,6 +163,17 @@ fn run_id(incarnation: &str) -> &str {
     incarnation.split('/').next().unwrap_or_default()
 }
 
+/// The patterns of keys that the user of a client needs.
+const KEY_PATTERNS: &str =
+    "which needs `~redisson_lock_token:*`, `~redquorum:*` and the names of its locks, such as `~lock:*`";
+
+/// Whether a text about a missing permission is about a key, and not about a command or a channel.
+fn is_about_keys(text: &str) -> bool {
+    ["access a key", "access one of the keys", "access at least one of the keys"]
+        .iter()
+        .any(|words| text.contains(words))
+}
+
 impl NodeError {
     /// Whether the node certainly never received the call, so that no rollback is needed there.
     pub(crate) fn is_unsent(&self) -> bool {
@@ -192,16 +203,22 @@ impl NodeError {
     }
 
     /// Adds the ACL user to the text about a refused login or a missing permission, unless the server has named the
-    /// user.
+    /// user. If the user may not access a key, also adds the patterns of keys that the user needs, because servers do not
+    /// name the key.
     pub(crate) fn with_user(self, user: Option<&str>) -> Self {
-        let Some(user) = user else { return self };
-        match self {
-            Self::NoAuth(text) => Self::NoAuth(format!("{text} (user {user})").into()),
-            Self::NoPermission(text) if !text.contains(&format!("User {user} ")) => {
-                Self::NoPermission(format!("{text} (user {user})").into())
-            }
-            error => error,
+        let (text, patterns) = match &self {
+            Self::NoAuth(text) => (text, None),
+            Self::NoPermission(text) => (text, is_about_keys(text).then(|| KEY_PATTERNS.to_owned())),
+            _ => return self,
+        };
+        let is_named = |user: &&str| !text.contains(&format!("User {user} "));
+        let user = user.filter(is_named).map(|user| format!("user {user}"));
+        let notes: Vec<String> = user.into_iter().chain(patterns).collect();
+        if notes.is_empty() {
+            return self;
         }
+        let text = format!("{text} ({})", notes.join(", ")).into();
+        if matches!(self, Self::NoAuth(_)) { Self::NoAuth(text) } else { Self::NoPermission(text) }
     }
 
     /// Whether the server refuses calls of this client by this error, whatever the resource is.
@@ -304,11 +321,28 @@ mod tests {
     #[test]
     fn a_missing_permission_names_the_user_once() {
         let missing = |text: &str| NodeError::NoPermission(text.into());
-        let own = missing("No permissions to access a key").with_user(Some("app"));
-        assert_eq!(own, missing("No permissions to access a key (user app)"));
+        let own = missing("No permissions to access a channel").with_user(Some("app"));
+        assert_eq!(own, missing("No permissions to access a channel (user app)"));
         let named = missing("User app has no permissions to run the 'set' command");
         assert_eq!(named.clone().with_user(Some("app")), named);
         assert_eq!(named.clone().with_user(None), named);
         assert_eq!(NodeError::ReadOnly.with_user(Some("app")), NodeError::ReadOnly);
+    }
+
+    /// The texts of Redis 6.2, 7.0 and 8.2, in a script and outside of scripts.
+    #[test]
+    fn a_missing_permission_for_a_key_names_the_patterns_that_the_user_needs() {
+        for text in [
+            "this user has no permissions to access one of the keys used as arguments",
+            "No permissions to access a key",
+            "The user executing the script can't access at least one of the keys mentioned in the command arguments",
+            "ACL failure in script: No permissions to access a key",
+        ] {
+            let shown = NodeError::NoPermission(text.into()).with_user(Some("app")).to_string();
+            assert!(
+                shown.contains(&format!("{text} (user app, which needs `~redisson_lock_token:*`")),
+                "{shown}"
+            );
+        }
     }
 }

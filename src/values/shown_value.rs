@@ -27,6 +27,13 @@ pub(crate) fn shown_name(text: &str) -> &str {
     if may_be_url(text) { HIDDEN } else { text }
 }
 
+/// Returns a refused path, or stars if the text may be a url, or a connection string such as
+/// `host:port,password=word`. Some clouds show such strings in place of urls.
+pub(crate) fn shown_path(text: &str) -> &str {
+    let may_be_settings = text.split_once(':').is_some_and(|(_, after)| after.contains(['=', ',']));
+    if may_be_settings { HIDDEN } else { shown_name(text) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,6 +59,18 @@ mod tests {
         for text in URLS {
             assert_eq!(shown_name(text), "***");
             assert_eq!(shown_name(&format!("/etc/{text}")), "***");
+        }
+    }
+
+    #[test]
+    fn a_path_is_shown_unless_it_may_be_a_url_or_a_connection_string() {
+        for text in ["/etc/redquorum.toml", "C:\\redquorum.toml", "a=b,c", "me@host:7"] {
+            assert_eq!(shown_path(text), text);
+        }
+        let azure = ["cache.example:6380,password=word=,ssl=True", "cache:6380;password=word"];
+        for text in azure.into_iter().chain(URLS) {
+            assert_eq!(shown_path(text), "***");
+            assert_eq!(shown_path(&format!("./{text}")), "***");
         }
     }
 }

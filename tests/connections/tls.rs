@@ -264,6 +264,36 @@ async fn connections_between_tls_and_plain_ports_fail() {
     assert!(setup.cluster.server(0).keys().await.is_empty());
 }
 
+/// The server closes the connection before the handshake, and has no way to send the reason.
+#[tokio::test]
+async fn a_server_behind_tls_that_closes_without_a_reason_is_reported_with_the_likely_causes() {
+    let setup = TlsSetup::start(1, ServerOptions::default()).await;
+    let server = setup.cluster.server(0);
+    let _first = tokio::net::TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    server.command(&["CONFIG", "SET", "maxclients", "1"]).await;
+    let builder = setup.trusting_at(setup.urls("", "localhost")).connect_timeout(PATIENCE);
+    let error = builder.connect().await.unwrap_err().to_string();
+    for cause in ["no TLS", "maxclients", "proxy"] {
+        assert!(error.contains(cause), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_in_the_clear_of_a_tls_handshake_is_in_the_error() {
+    let setup = TlsSetup::start(0, ServerOptions::default()).await;
+    for greeting in
+        ["-DENIED Redis is running in protected mode.\r\n", "-ERR max number of clients reached\r\n"]
+    {
+        let server = StandIn::closing_with(greeting).await;
+        let url = format!("rediss://{}", server.address);
+        let error =
+            setup.trusting_at([url]).connect_timeout(PATIENCE).connect().await.unwrap_err().to_string();
+        for words in ["write redis:// instead of rediss://", greeting.trim_start_matches('-').trim_end()] {
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_master_behind_tls_is_reached_by_plain_sentinels() {
     let setup = TlsSetup::start(1, ServerOptions::default()).await;

@@ -21,7 +21,7 @@ pub(super) struct StandIn {
 
 impl StandIn {
     /// Starts a server that sends `greeting` and closes each connection, without reading a request.
-    async fn closing_with(greeting: &'static str) -> Self {
+    pub(super) async fn closing_with(greeting: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let task = tokio::spawn(async move {

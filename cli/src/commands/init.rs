@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use crate::{
     app::App, connect::NodeConnection, consent, counted::counted, doctor::gather::metadata, duration,
-    exit::Exit, failure::Failure, shortage::ShortageReporter, table, wait_report::report_connecting,
+    exit::Exit, failure::Failure, node_remedy, shortage::ShortageReporter, table,
+    wait_report::report_connecting,
 };
 
 /// The time limit of each answer before the question. If a node does not answer in time, there is no question, and
@@ -159,7 +160,8 @@ fn incomplete(replies: &NodeReplies) -> String {
     let initialised: Vec<&str> =
         replies.iter().filter(|(_, reply)| **reply == NodeReply::Done).map(|(node, _)| node).collect();
     if initialised.is_empty() {
-        return "no node was changed: start the nodes that did not answer, and run `init` again".to_owned();
+        let remedies = node_remedy::for_failures(replies).join(", ");
+        return format!("no node was changed: {remedies}, and run `init` again");
     }
     format!(
         "initialised: {}; start clients, and the other nodes join after a quarantine once they are up",

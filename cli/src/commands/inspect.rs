@@ -128,7 +128,9 @@ impl Inspect {
     /// inspections continue.
     async fn watch(&self, quorum: &Quorum, interval: Duration, app: &App) -> Result<Infallible, Failure> {
         let screen = Some(Term::stdout()).filter(|screen| screen.is_term() && !app.general.json);
-        let (mut changes, mut is_first, mut is_reported, mut drawn) = (Changes::default(), true, false, 0);
+        let (mut changes, mut is_reported, mut drawn) = (Changes::default(), false, 0);
+        // The time of the last views.
+        let mut seen_at = None;
         // Signals have their default effect, because there is no lease to unlock.
         loop {
             match self.all_views(quorum).await {
@@ -136,24 +138,32 @@ impl Inspect {
                     let changed = changes.update(&views)?;
                     let shown = if screen.is_some() { views.iter().collect() } else { changed };
                     if let Some(screen) = &screen {
-                        drawn = redraw(screen, &shown, drawn);
+                        // The line about the age of the last drawing is below the notice.
+                        let to_clear = if is_reported { 1 } else { drawn };
+                        drawn = redraw(screen, &shown, to_clear);
                     }
                     for view in shown {
                         app.output.print(view)?;
                     }
-                    is_reported = false;
+                    (is_reported, seen_at) = (false, Some(stopwatch::now()));
                 }
-                Err(failure) if is_first || failure.exit != Exit::NoQuorum => return Err(failure),
                 Err(failure) => {
+                    let Some(seen_at) = seen_at.filter(|_| failure.exit == Exit::NoQuorum) else {
+                        return Err(failure);
+                    };
+                    // The last drawing stays above the notice.
                     if !is_reported {
                         app.messages.notice(&failure.in_one_line());
-                        // The last drawing stays above the notice.
-                        drawn = 0;
+                        app.messages.flush();
+                    }
+                    if let Some(screen) = &screen {
+                        screen.clear_last_lines(usize::from(is_reported)).ok();
+                        let age = duration::shown(seen_at.elapsed());
+                        screen.write_line(&format!("the state above is {age} old: no quorum answers")).ok();
                     }
                     is_reported = true;
                 }
             }
-            is_first = false;
             stopwatch::pause(interval).await;
         }
     }

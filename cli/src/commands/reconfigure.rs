@@ -26,6 +26,7 @@ use crate::{
     duration,
     exit::Exit,
     failure::Failure,
+    node_remedy,
     settings::Settings,
     table,
     waiting::WaitLine,
@@ -186,32 +187,38 @@ impl Move {
 /// Adds the remedy to an error.
 fn explained(error: AdminError, is_give_up: bool) -> Failure {
     let AdminError::Incomplete(replies) = &error else { return error.into() };
-    let is_of_another_move =
-        |reply: &NodeReply| matches!(reply, NodeReply::Refused(Refusal::WrongQuorum { .. }));
-    // Only an old node can have this reply, because a new node without metadata can take part.
-    let has_no_metadata =
-        |reply: &NodeReply| matches!(reply, NodeReply::Refused(Refusal::Quarantined { remaining: None, .. }));
-    let is_any_without_metadata = replies.iter().any(|(_, reply)| has_no_metadata(reply));
-    let remedy = match (replies.iter().any(|(_, reply)| is_of_another_move(reply)), is_give_up) {
-        (false, true) => {
-            "the nodes that are done are open again; start the other nodes, and run the command again"
-        }
-        (true, true) => {
-            "the nodes that are done are open again; give up the other move too, or FLUSHALL a node that is left over \
-             from an old move"
-        }
-        (false, false) => {
-            "start the other nodes, and run the command again to continue, or open the old nodes again with --give-up"
-        }
-        (true, false) => {
-            "end the other move, and run the command again to continue, or open the old nodes again with --give-up"
-        }
+    let is_any = |is: fn(&Refusal) -> bool| {
+        replies.iter().any(|(_, reply)| matches!(reply, NodeReply::Refused(refusal) if is(refusal)))
+    };
+    let mut remedies = node_remedy::for_failures(replies);
+    if is_any(|refusal| matches!(refusal, Refusal::Quarantined { .. })) {
+        remedies.push(
+            "check the addresses of the nodes without metadata (new nodes need `redquorum init`, and nodes that lost \
+             their data need a client with the old settings)",
+        );
+    }
+    if is_any(|refusal| matches!(refusal, Refusal::WrongQuorum { .. })) {
+        remedies.push(if is_give_up {
+            "give up the other move too, or FLUSHALL a node that is left over from an old move"
+        } else {
+            "end the other move"
+        });
+    }
+    let (outcome, repeat) = match (is_give_up, replies.done() > 0) {
+        (true, true) => ("the nodes that are done are open again", "run the command again"),
+        (true, false) => ("no node was opened", "run the command again"),
+        (false, true) => (
+            "the nodes that are done are closed or moved",
+            "run the command again to continue, or open the old nodes again with --give-up",
+        ),
+        (false, false) => ("no node is closed", "run the command again"),
+    };
+    let remedy = match &remedies[..] {
+        [] => repeat.to_owned(),
+        remedies => format!("{}, and {repeat}", remedies.join(", ")),
     };
     let failure = Failure::from(error);
-    let check = "; check the addresses in the file of --from, because a server without metadata may be no node of the \
-                 quorum";
-    let check = if is_any_without_metadata { check } else { "" };
-    let message = format!("{}{check}; {remedy}", failure.message);
+    let message = format!("{}; {outcome}: {remedy}", failure.message);
     Failure { message, ..failure }
 }
 

@@ -282,6 +282,21 @@ async fn a_misplaced_url_is_refused_without_its_text() {
         assert_eq!(exit_code(&refused), exit, "{variable}: {text}");
         assert!(text.contains(named) && !text.contains("secret"), "{variable}: {text}");
     }
+    // The form of a connection string of Azure.
+    const CONNECTION_STRING: &str = "cache.example:6380,password=secret=,ssl=True";
+    for (option, variable) in [("--config", "REDQUORUM_CONFIG"), ("--ca", "REDQUORUM_CA")] {
+        let by_option = redquorum(["--node", NO_SERVER, option, CONNECTION_STRING, "list"]);
+        let mut by_variable = redquorum(["--node", NO_SERVER, "list"]);
+        by_variable.env(variable, CONNECTION_STRING);
+        for refused in [output(by_option).await, output(by_variable).await] {
+            let text = stderr(&refused);
+            assert_eq!(exit_code(&refused), 74, "{option}: {text}");
+            assert!(text.contains("redquorum: ***: ") && !text.contains("secret"), "{option}: {text}");
+        }
+    }
+    let refused = output(redquorum(["man", CONNECTION_STRING])).await;
+    let text = stderr(&refused);
+    assert!(text.starts_with("redquorum: ***") && !text.contains("secret"), "{text}");
     let cluster = Cluster::start(1).await;
     let mut logged = run(&cluster, &["job"], "true");
     logged.env("RUST_LOG", "redis://:secret@a=loud");

@@ -188,6 +188,18 @@ async fn watch_redraws_the_screen_of_a_terminal() {
     until(&mut written, &mut out, "job is free").await;
     let shown = screen(100, &written);
     assert_eq!((shown.matches("owner").count(), shown.matches("job is").count()), (1, 1), "{shown}");
+    // Without a quorum, the last drawing stays, with its age in one line that is drawn again.
+    for server in cluster.some(0..2) {
+        server.kill().await;
+    }
+    until(&mut written, &mut out, "the state above is 0.").await;
+    until(&mut written, &mut out, "the state above is 1.").await;
+    let shown = screen(100, &written);
+    assert_eq!(
+        (shown.matches("the state above is").count(), shown.matches("job is").count()),
+        (1, 1),
+        "{shown}"
+    );
     keys.write_all(b"\x03").await.unwrap();
     assert_eq!(wait_for_output(watching).await.status.code(), Some(128 + 2));
 }

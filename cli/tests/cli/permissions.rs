@@ -92,6 +92,42 @@ async fn nodes_that_refuse_notices_confirm_unlocks() {
     }
 }
 
+/// The user has all channels, and then all kinds of channels but one.
+#[tokio::test]
+async fn doctor_names_the_remedy_if_one_kind_of_channel_is_missing() {
+    let kinds = ["{", "wake:{", "head:{", "leader:{", "latch:{", "force_unlocked:{"];
+    let pattern = |kind: &str| {
+        let prefix = if kind == "{" { "" } else { "redquorum:" };
+        format!("&redisson_lock__channel:{prefix}{kind}*")
+    };
+    let (cluster, command) = nodes(ServerOptions::default(), "~* +@all").await;
+    for missing in [None].into_iter().chain(kinds.map(Some)) {
+        let present = kinds.into_iter().filter(|kind| Some(*kind) != missing);
+        let rules: Vec<String> = present.map(pattern).collect();
+        for server in cluster.servers() {
+            let user = ["ACL", "SETUSER", "app", "resetchannels"];
+            server
+                .command(&user.into_iter().chain(rules.iter().map(String::as_str)).collect::<Vec<_>>())
+                .await;
+        }
+        let doctor = output(command(&["--json", "doctor", "--all", "--watch", "0"])).await;
+        let findings = json(&doctor);
+        let notices: Vec<_> = findings.iter().filter(|finding| finding["check"] == "notices").collect();
+        assert_eq!(notices.len(), 3, "{findings:?}");
+        for notice in notices {
+            let expected = match missing {
+                Some(_) => ("warn", "ACL SETUSER ... &redisson_lock__channel:*".into()),
+                None => ("ok", serde_json::Value::Null),
+            };
+            assert_eq!(
+                (notice["level"].as_str().unwrap(), notice["advice"].clone()),
+                expected,
+                "{missing:?}"
+            );
+        }
+    }
+}
+
 /// The client logs a reason once for each connection, even if many notices are refused.
 #[tokio::test]
 async fn a_refused_notice_is_logged_once_for_each_node() {

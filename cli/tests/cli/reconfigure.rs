@@ -139,10 +139,8 @@ async fn a_move_closes_no_node_until_each_new_node_answers() {
     let failed = output(fixture.reconfigure(&["--yes"])).await;
     assert_eq!(exit_code(&failed), 69, "{}", stderr(&failed));
     let printed = stderr(&failed);
-    assert!(
-        printed.contains(&fixture.node(3)) && printed.contains("run the command again to continue"),
-        "{printed}"
-    );
+    let advice = "no node is closed: start the nodes that did not answer, and run the command again";
+    assert!(printed.contains(&fixture.node(3)) && printed.trim_end().ends_with(advice), "{printed}");
     assert_eq!(fixture.run_status("old").await, 0);
     fixture.cluster.server(3).restart_empty().await;
     let moved = output(fixture.reconfigure(&["--yes"])).await;
@@ -174,9 +172,10 @@ async fn a_new_node_of_another_quorum_or_without_answers_prevents_the_move() {
     let init = output(redquorum(["--config", &fixture.scratch.file("other.toml"), "init"])).await;
     assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
     fixture.write("silent", &[urls[1].clone(), urls[2].clone(), format!("redis://{silent}")]);
-    for (to, status, words) in
-        [("new", 78, [&*fixture.node(3), "name=other nodes=1"]), ("silent", 69, [&*silent, "--give-up"])]
-    {
+    for (to, status, words) in [
+        ("new", 78, [&*fixture.node(3), "name=other nodes=1"]),
+        ("silent", 69, [&*silent, "start the nodes that did not answer"]),
+    ] {
         let begin = Instant::now();
         let refused = output(fixture.reconfigure_between("old", to, &["--yes"])).await;
         let printed = stderr(&refused);
@@ -185,6 +184,52 @@ async fn a_new_node_of_another_quorum_or_without_answers_prevents_the_move() {
         assert!(begin.elapsed() < Duration::from_secs(20), "{to}: {:?}", begin.elapsed());
         assert_eq!(fixture.run_status("old").await, 0);
     }
+}
+
+#[tokio::test]
+async fn the_advice_of_an_incomplete_move_follows_from_the_replies() {
+    let fixture = Fixture::start().await;
+    let urls = fixture.cluster.urls();
+    fixture.write("fresh", &urls[3..]);
+    let failed = output(fixture.reconfigure_between("fresh", "fresh", &["--yes"])).await;
+    let printed = stderr(&failed);
+    assert_eq!(exit_code(&failed), 69, "{printed}");
+    assert!(
+        printed.contains("no node is closed: check the addresses of the nodes without metadata"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("new nodes need `redquorum init`") && !printed.contains("start the nodes"),
+        "{printed}"
+    );
+    // The new node refuses every client without a password.
+    fixture.cluster.server(3).command(&["CONFIG", "SET", "requirepass", "secret"]).await;
+    let failed = output(fixture.reconfigure(&["--yes"])).await;
+    let printed = stderr(&failed);
+    assert_eq!(exit_code(&failed), 69, "{printed}");
+    let advice = "no node is closed: correct the errors that nodes answered with, and run the command again";
+    assert!(printed.trim_end().ends_with(advice), "{printed}");
+    let config = fixture.scratch.file("fresh.toml");
+    let failed = output(redquorum(["--config", &config, "init"])).await;
+    let printed = stderr(&failed);
+    assert_eq!(exit_code(&failed), 69, "{printed}");
+    assert!(
+        printed.contains("no node was changed: correct the errors that nodes answered with"),
+        "{printed}"
+    );
+}
+
+/// The first client of the new node had another configuration, and was refused because the node is in quarantine.
+#[tokio::test]
+async fn a_move_takes_over_a_node_that_only_a_refused_client_has_registered() {
+    let fixture = Fixture::start().await;
+    // The quarantine of the node is longer than the move.
+    let alone =
+        ["--node", &fixture.cluster.urls()[3], "run", "x", "--wait", "0", "-c", "true"].map(str::to_owned);
+    assert_ne!(exit_code(&output(redquorum(&alone)).await), 0);
+    let moved = output(fixture.reconfigure(&["--yes"])).await;
+    assert_eq!(exit_code(&moved), 0, "{}", stderr(&moved));
+    assert_eq!((fixture.run_status("new").await, fixture.run_status("old").await), (0, 78));
 }
 
 #[tokio::test]

@@ -1,9 +1,10 @@
 //! Nodes with TLS, and the options, variables and settings that name the certificate files.
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use redquorum_tests::{Cluster, Kind, Port, ServerOptions};
+use redquorum::unstable_redis::redis::cmd;
+use redquorum_tests::{Cluster, Kind, Port, ServerOptions, eventually};
 
-use super::redquorum::{exit_code, output, redquorum, stderr};
+use super::redquorum::{TIME_LIMIT, exit_code, output, redquorum, stderr, wait_for_output};
 
 /// A server that requires client certificates, and the files of its clients.
 struct Fixture {
@@ -12,11 +13,20 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Creates the files. The CA `ca.pem` signs the certificate `node.pem`, whose key is
-    /// `node.key`. `other.pem` is another CA.
     async fn start() -> Self {
         // A server in a container could not read the files.
         let cluster = Cluster::start_as(Kind::Processes, 1, ServerOptions::default()).await;
+        let fixture = Self { cluster, port: Port::reserve() };
+        fixture.write_certificates().await;
+        let server = fixture.cluster.server(0);
+        server.command(&["CONFIG", "SET", "tls-auth-clients", "yes"]).await;
+        server.command(&["CONFIG", "SET", "tls-port", &fixture.port.number().to_string()]).await;
+        fixture
+    }
+
+    /// Writes the files with new keys, and lets the server read its files. The CA `ca.pem` signs the certificate
+    /// `node.pem`, whose key is `node.key`. `other.pem` is another CA.
+    async fn write_certificates(&self) {
         let params = |name: &str, is_ca| {
             let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
             params.is_ca = is_ca;
@@ -31,32 +41,37 @@ impl Fixture {
         let ((ca, issuer), (other, _)) = (authority("authority"), authority("other"));
         let key = KeyPair::generate().unwrap();
         let chain = params("node", IsCa::NoCa).signed_by(&key, &issuer).unwrap().pem();
-        let fixture = Self { cluster, port: Port::reserve() };
         let files =
             [("ca.pem", ca), ("other.pem", other), ("node.pem", chain), ("node.key", key.serialize_pem())];
         for (name, pem) in files {
-            std::fs::write(fixture.cluster.directory().join(name), pem).unwrap();
+            std::fs::write(self.cluster.directory().join(name), pem).unwrap();
         }
-        let path = |name| fixture.cluster.directory().join(name).display().to_string();
+        let path = |name| self.cluster.directory().join(name).display().to_string();
         let (chain, key, ca) = (path("node.pem"), path("node.key"), path("ca.pem"));
-        let server = fixture.cluster.server(0);
         let files = ["tls-cert-file", &chain, "tls-key-file", &key, "tls-ca-cert-file", &ca];
-        server.command(&[&["CONFIG", "SET"][..], &files].concat()).await;
-        server.command(&["CONFIG", "SET", "tls-auth-clients", "yes"]).await;
-        server.command(&["CONFIG", "SET", "tls-port", &fixture.port.number().to_string()]).await;
-        fixture
+        self.cluster.server(0).command(&[&["CONFIG", "SET"][..], &files].concat()).await;
+    }
+
+    /// Whether a client is connected to the port behind TLS.
+    async fn has_client(&self) -> bool {
+        let clients: String = self.cluster.server(0).query(cmd("CLIENT").arg("LIST")).await;
+        clients.contains(&format!("laddr=127.0.0.1:{} ", self.port.number()))
     }
 
     /// Returns `run` with a configuration file that has this table `[tls]`. The configuration file
     /// is in a subdirectory of the directory of the certificates.
     fn run(&self, table: &str, arguments: &[&str]) -> tokio::process::Command {
+        self.run_script(table, arguments, "true")
+    }
+
+    fn run_script(&self, table: &str, arguments: &[&str], script: &str) -> tokio::process::Command {
         let directory = self.cluster.directory().join("configured");
         std::fs::create_dir_all(&directory).unwrap();
         let node = format!("rediss://localhost:{}", self.port.number());
         let text = format!("nodes = [{node:?}]\n[tls]\n{table}\n");
         std::fs::write(directory.join("redquorum.toml"), text).unwrap();
         let mut run = redquorum(["--admit-new-nodes", "--config", "configured/redquorum.toml"]);
-        run.args(arguments).args(["run", "job", "-c", "true"]);
+        run.args(arguments).args(["run", "job", "-c", script]);
         run.current_dir(self.cluster.directory());
         run
     }
@@ -78,6 +93,26 @@ async fn each_certificate_option_overrides_its_setting() {
     ] {
         let run = output(fixture.run(table, arguments)).await;
         assert_eq!(exit_code(&run), exit, "{table} {arguments:?}: {}", stderr(&run));
+    }
+}
+
+#[tokio::test]
+async fn the_certificates_of_options_and_settings_are_read_again_at_each_dial() {
+    let table = "ca = \"../ca.pem\"\ncertificate = \"../node.pem\"\nkey = \"../node.key\"";
+    let options = ["--ca", "ca.pem", "--cert", "node.pem", "--key", "node.key"];
+    for (table, options) in [(table, &[][..]), ("", &options)] {
+        let fixture = Fixture::start().await;
+        let script = "touch held; until [ -e end ]; do sleep 0.05; done";
+        let run = fixture.run_script(table, options, script).spawn().unwrap();
+        let is_held = async || fixture.cluster.directory().join("held").exists();
+        eventually(TIME_LIMIT, "the lock is held", is_held).await;
+        fixture.write_certificates().await;
+        fixture.cluster.server(0).command(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+        fixture.cluster.server(0).command(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
+        eventually(TIME_LIMIT, "the new certificates are used", async || fixture.has_client().await).await;
+        std::fs::write(fixture.cluster.directory().join("end"), "").unwrap();
+        let run = wait_for_output(run).await;
+        assert_eq!(exit_code(&run), 0, "{table} {options:?}: {}", stderr(&run));
     }
 }
 

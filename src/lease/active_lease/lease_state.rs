@@ -62,6 +62,9 @@ pub(crate) struct NodeLeaseState {
     /// Whether a renewal was sent to the node. If so, the key on the node is no evidence that the node has executed
     /// every request of the lease.
     pub(crate) was_renewed: bool,
+    /// Whether clients wait for any of the resources, according to the wait queues of this node; `None` until a renewal
+    /// was answered.
+    pub(crate) has_waiters: Option<bool>,
     /// The time of the last renewal that was submitted to the node. The renewal may not be sent yet.
     pub(crate) renewed_at: Option<Instant>,
     /// The time that `renewed_at` returns to if the last renewal turns out to be unsent: the time of the renewal
@@ -101,6 +104,12 @@ impl LeaseState {
         queue_node.is_some_and(|node| node.unanswered == 0) && self.queue_node.reports_no_waiters()
     }
 
+    /// Whether the node has answered every request, and reported in its last answer that its wait queues of all
+    /// resources are empty.
+    pub(super) fn has_no_queue_at(&self, node: usize) -> bool {
+        self.nodes.get(node).is_some_and(|node| node.unanswered == 0 && node.has_waiters == Some(false))
+    }
+
     /// Records the answers that have arrived to requests that no call waits for, and returns them for the observer.
     pub(super) fn take_late(&mut self) -> LateAnswers {
         let mut taken = Vec::new();
@@ -119,11 +128,13 @@ impl LeaseState {
 
     /// Records an answer of a node.
     pub(super) fn record(&mut self, node: usize, answer: &Answer) {
-        if let Some(has_waiters) = answer.has_waiters() {
+        let has_waiters = answer.has_waiters();
+        if let Some(has_waiters) = has_waiters {
             self.queue_node.record(node, has_waiters);
         }
         let answer = answer.without_waiters();
         let Some(node_state) = self.nodes.get_mut(node) else { return };
+        node_state.has_waiters = has_waiters.or(node_state.has_waiters);
         node_state.vote = NodeReply::from(answer);
         match answer {
             Answer::Error(error) if error.is_unsent() => {

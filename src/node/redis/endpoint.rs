@@ -202,7 +202,7 @@ impl Endpoint {
                         .map_err(|error| handshake_settings(false).node_error(&error, &budget.opening())),
                     Some(connector) => {
                         let tls = DialStep::Tls { advice: self.role.advice_for_plain() };
-                        let secured = limit.step(tls, connector.secure(host, stream)).await??;
+                        let secured = limit.step(tls, connector.secure(host, stream, self.role)).await??;
                         limit
                             .step(DialStep::Login, handshake(&login, secured, config, budget))
                             .await?

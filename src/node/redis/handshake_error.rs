@@ -9,6 +9,10 @@ use crate::values::NodeError;
 /// The largest number of characters that an error quotes from the answer of a server of another protocol.
 const MAX_QUOTED: usize = 60;
 
+/// The largest number of characters that an error quotes from a refusal in the clear.
+#[cfg(feature = "tls")]
+const MAX_REASON: usize = 160;
+
 /// The role of a server in its node. The advice in errors depends on the role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerRole {
@@ -48,6 +52,17 @@ impl ServerRole {
                 "add ?sentinel_tls=no, or write redis+sentinel:// if the master has no TLS either"
             }
         }
+    }
+
+    /// Returns the error of a server that answered a TLS handshake with an error reply in the clear; `None` if the first
+    /// bytes of the answer are something else.
+    #[cfg(feature = "tls")]
+    pub(super) fn error_without_tls(self, opening: &[u8]) -> Option<NodeError> {
+        let text = String::from_utf8_lossy(opening);
+        let reason = text.strip_prefix('-')?.lines().next()?;
+        let reason: String = reason.chars().take(MAX_REASON).collect();
+        let advice = self.advice_for_plain();
+        Some(NodeError::Tls(format!("the port has no TLS: {advice}; the server refuses: {reason}").into()))
     }
 
     fn advice_for_password(self, has_tls: bool) -> &'static str {
@@ -135,7 +150,12 @@ impl HandshakeSettings {
         // the certificate is missing or not trusted, the server sends an alert, and sometimes the connection only
         // breaks.
         if self.has_tls {
-            return NodeError::Tls(format!("the server ended the handshake: {error}").into());
+            let why = format!(
+                "the server ended the handshake ({error}); likely causes: the server requires a client certificate or \
+                 trusts another CA, has too many clients (maxclients) or does not admit this address, or a proxy has \
+                 no server behind it"
+            );
+            return NodeError::Tls(why.into());
         }
         let tls = match self.role {
             ServerRole::Socket => String::new(),
@@ -196,8 +216,26 @@ mod tests {
         let socket = HandshakeSettings { role: ServerRole::Socket, has_tls: false };
         assert!(!closed_after(socket, b"").to_string().contains("TLS"));
         let with_tls = HandshakeSettings { role: ServerRole::Node, has_tls: true };
-        assert!(matches!(closed_after(with_tls, b""), NodeError::Tls(_)));
+        let silent = closed_after(with_tls, b"");
+        assert!(matches!(&silent, NodeError::Tls(why) if why.contains("maxclients")), "{silent}");
         assert!(matches!(closed_after(with_tls, b"-ERR no room\r\n"), NodeError::Server(_)));
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn an_error_reply_in_the_clear_shows_that_the_port_has_no_tls() {
+        let error =
+            |opening: &[u8]| ServerRole::Node.error_without_tls(opening).map(|error| error.to_string());
+        let denied = error(b"-DENIED Redis is running in protected mode.\r\nmore").unwrap();
+        assert!(denied.contains("the port has no TLS: write redis:// instead of rediss://"), "{denied}");
+        assert!(
+            denied.ends_with("the server refuses: DENIED Redis is running in protected mode."),
+            "{denied}"
+        );
+        assert!(error(&[b"-".as_slice(), &[b'x'; 500]].concat()).unwrap().len() < 300);
+        for opening in [&b""[..], b"\x15\x03\x03\0\x02\x02\x46", b"+OK\r\n"] {
+            assert_eq!(error(opening), None);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `url`, `url_source`, `route`, `endpoint`, `sentinel`, `address`, `node_urls` | the urls of nodes, and the servers to which they lead |
 //! | `login`, `lookup`, `own_threads` | credentials and addresses, which each dial fetches again |
-//! | `tls`, `tls_config` | TLS, and the certificates |
+//! | `tls`, `tls_config`, `opening_stream` | TLS, and the certificates |
 //! | `hello_reply`, `handshake_error`, `raw_connection`, `push_receiver`, `read_budget`, `waker_filter` | a connection of the redis crate, with its limits |
 //! | `connection`, `script`, `stamp`, `wire_values`, `classify` | operations and answers on the wire |
 //! | `connector` | plain connections for programs that inspect servers |
@@ -55,6 +55,8 @@ mod hello_reply;
 mod login;
 mod lookup;
 mod node_urls;
+#[cfg(feature = "tls")]
+mod opening_stream;
 mod own_threads;
 mod push_receiver;
 mod raw_connection;

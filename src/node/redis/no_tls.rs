@@ -4,7 +4,10 @@ use tokio::net::TcpStream;
 
 use crate::{
     error::ConfigError,
-    node::{dial::DialLimit, redis::address},
+    node::{
+        dial::DialLimit,
+        redis::{address, handshake_error::ServerRole},
+    },
     values::NodeError,
 };
 
@@ -48,7 +51,12 @@ impl Connector {
         match *self {}
     }
 
-    pub(super) async fn secure(&self, _host: &str, _stream: TcpStream) -> Result<TcpStream, NodeError> {
+    pub(super) async fn secure(
+        &self,
+        _host: &str,
+        _stream: TcpStream,
+        _role: ServerRole,
+    ) -> Result<TcpStream, NodeError> {
         match *self {}
     }
 }

@@ -25,6 +25,8 @@ use crate::{
         dial::DialLimit,
         redis::{
             Tls, address,
+            handshake_error::ServerRole,
+            opening_stream::OpeningStream,
             own_threads::OwnThreads,
             tls_config::{Contents, describe},
         },
@@ -155,12 +157,13 @@ impl ConnectorState {
 }
 
 impl RefreshedConnector<'_> {
-    /// Performs the TLS handshake with this host.
+    /// Performs the TLS handshake with this host. The advice in an error depends on the role of the server.
     pub(super) async fn secure(
         &self,
         host: &str,
         stream: TcpStream,
-    ) -> Result<TlsStream<TcpStream>, NodeError> {
+        role: ServerRole,
+    ) -> Result<TlsStream<OpeningStream<TcpStream>>, NodeError> {
         let name = ServerName::try_from(address::plain_host(host).to_owned());
         let name = name.map_err(|_| {
             NodeError::Tls(format!("{host} is not a name that a certificate can have").into())
@@ -168,10 +171,11 @@ impl RefreshedConnector<'_> {
         let Some(config) = &self.config else {
             return Err(NodeError::Tls("the certificates could not be read".into()));
         };
+        let (stream, opening) = OpeningStream::new(stream);
         let secured = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
         secured.map_err(|error| {
             self.state.has_failed.store(true, Ordering::Relaxed);
-            handshake_failed(&error)
+            role.error_without_tls(&opening.bytes()).unwrap_or_else(|| handshake_failed(&error))
         })
     }
 }

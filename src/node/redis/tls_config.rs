@@ -208,9 +208,15 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     if read.is_empty() { Err("the text has no certificate".to_owned()) } else { Ok(read) }
 }
 
-/// The names that rustls gives to causes, each with its meaning. An error shows the name as well, because users search
+/// The meaning of a close without a reason during a handshake. The close may be a reset, because the server has not read
+/// the first message of the handshake.
+const CLOSED_IN_HANDSHAKE: &str = "the server closed the connection during the handshake; likely causes: the port has \
+                                   no TLS, the server has too many clients (maxclients) or does not admit this \
+                                   address, or a proxy has no server behind it";
+
+/// The names that rustls or the system give to causes, each with its meaning. An error shows the name as well, because users search
 /// for the name.
-const CAUSES: [(&str, &str); 6] = [
+const CAUSES: [(&str, &str); 8] = [
     (
         "UnsupportedCertVersion",
         "the certificate is X.509 version 1, and TLS needs version 3, which `openssl x509 -req` \
@@ -219,11 +225,9 @@ const CAUSES: [(&str, &str); 6] = [
     ("CaUsedAsEndEntity", "the certificate is that of a CA, and a server needs one of its own that is none"),
     ("UnknownIssuer", "no CA that this client trusts has signed the certificate"),
     ("InvalidContentType", "the port has no TLS"),
-    (
-        "tls handshake eof",
-        "the server closed the connection during the handshake; likely causes: the port has no TLS, the server has too \
-         many clients (maxclients), or a proxy has no server behind it",
-    ),
+    ("tls handshake eof", CLOSED_IN_HANDSHAKE),
+    ("Connection reset by peer", CLOSED_IN_HANDSHAKE),
+    ("Broken pipe", CLOSED_IN_HANDSHAKE),
     ("KeyMismatch", "the key belongs to another certificate"),
 ];
 

@@ -119,6 +119,33 @@ async fn a_new_client_fails_at_once_only_if_lasting_errors_exclude_a_quorum() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_whose_clock_differs_from_all_nodes_is_told_that_its_clock_is_wrong() {
+    let off = |hours: u64, is_node_ahead| {
+        let gap = Duration::from_secs(hours * 3600);
+        Behaviour::Failing(NodeError::Handshake(std::sync::Arc::new(NodeError::ClockOff {
+            gap,
+            is_node_ahead,
+        })))
+    };
+    let cluster = MemoryCluster::new(3);
+    all_behave(&cluster, &off(3, true));
+    server(&cluster, 1).behave(off(2, true));
+    let (outcome, _) = wait_for_nodes(Quorum::builder(), &cluster).await;
+    let expected = ConfigError::ClientClockOff { gap: Duration::from_secs(7200), is_client_ahead: false };
+    assert_eq!(outcome, Err(Error::Config(expected.clone())));
+    assert!(
+        expected.to_string().starts_with("the clock of this client is 7200s behind the clocks of all nodes")
+    );
+    // One node that cannot be reached is no evidence. A node whose clock differs in the other direction is.
+    server(&cluster, 2).behave(unreachable());
+    let (outcome, _) = wait_for_nodes(Quorum::builder(), &cluster).await;
+    assert!(matches!(outcome, Err(Error::Config(ConfigError::ClientClockOff { .. }))), "{outcome:?}");
+    server(&cluster, 2).behave(off(2, false));
+    let (outcome, _) = wait_for_nodes(Quorum::builder(), &cluster).await;
+    assert!(matches!(outcome, Err(Error::Config(ConfigError::Server { .. }))), "{outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_error_names_the_first_unfit_node_that_answers_in_time() {
     let cluster = MemoryCluster::new(5);
     let forbidden = NodeError::Handshake(std::sync::Arc::new(NodeError::RunIdForbidden));

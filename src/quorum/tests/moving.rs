@@ -35,6 +35,9 @@ use crate::{
 /// A time that is enough to inspect all nodes, even if a node does not answer, and shorter than the pause of a move.
 const BEFORE_THE_PAUSE: Duration = Duration::from_secs(20);
 
+/// A time that is longer than a quarantine.
+const QUARANTINE: Duration = Duration::from_secs(90);
+
 /// A configuration of a quorum on some nodes of a cluster.
 struct Configuration {
     name: &'static str,
@@ -329,12 +332,20 @@ enum Flaw {
     Hangs,
     Fails,
     IsOfAnotherQuorum,
+    /// The quarantine that began with a client of another quorum is over, so the node may have voted for this client.
+    WasInQuarantine,
     IsClosedForAnotherMove,
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_move_closes_no_node_unless_every_new_node_can_take_part() {
-    for flaw in [Flaw::Hangs, Flaw::Fails, Flaw::IsOfAnotherQuorum, Flaw::IsClosedForAnotherMove] {
+    for flaw in [
+        Flaw::Hangs,
+        Flaw::Fails,
+        Flaw::IsOfAnotherQuorum,
+        Flaw::WasInQuarantine,
+        Flaw::IsClosedForAnotherMove,
+    ] {
         let [old, new] = old_and_new(&[0..3, 1..6]).await;
         let other = Configuration::new("other", &new.cluster, 4..5);
         let server = &new.cluster.servers()[4];
@@ -342,6 +353,10 @@ async fn a_move_closes_no_node_unless_every_new_node_can_take_part() {
             Flaw::Hangs => server.behave(Behaviour::Hanging),
             Flaw::Fails => server.behave(Behaviour::Failing(NodeError::ReadOnly)),
             Flaw::IsOfAnotherQuorum => other.init().await,
+            Flaw::WasInQuarantine => {
+                other.register_new_nodes().await;
+                tokio::time::sleep(QUARANTINE).await;
+            }
             Flaw::IsClosedForAnotherMove => {
                 other.init().await;
                 other.set_fingerprint(0, &Fingerprint::new("closed for name=third")).await;
@@ -355,7 +370,7 @@ async fn a_move_closes_no_node_unless_every_new_node_can_take_part() {
                 assert!(matches!(replies[..], [.., NodeReply::Failed(_)]), "{replies:?}");
                 assert!(replies[..4].iter().all(|reply| **reply == NodeReply::NotAsked), "{replies:?}");
             }
-            (Flaw::IsOfAnotherQuorum, AdminError::OtherQuorum { node, metadata }) => {
+            (Flaw::IsOfAnotherQuorum | Flaw::WasInQuarantine, AdminError::OtherQuorum { node, metadata }) => {
                 assert_eq!((&*node, &*metadata), ("memory:4", &*other.fingerprint().to_string()));
             }
             (Flaw::IsClosedForAnotherMove, AdminError::OtherQuorum { node, metadata }) => {
@@ -376,7 +391,12 @@ async fn a_move_can_be_given_up_if_a_new_node_fails_during_the_pause() {
         new.cluster.servers()[2].behave(Behaviour::Hanging);
     };
     let (moved, ()) = tokio::join!(old.move_to(&new), fail);
-    assert!(matches!(moved, Err(AdminError::Incomplete(_))), "{moved:?}");
+    let again = timeout(BEFORE_THE_PAUSE, old.move_to(&new)).await.expect("the move ends without a pause");
+    for outcome in [moved, again] {
+        let Err(AdminError::Incomplete(replies)) = &outcome else { panic!("{outcome:?}") };
+        // The silent new node has the address of the last old node.
+        assert_eq!(replies.done(), 2, "the error names the closed nodes: {replies}");
+    }
     assert!(!old.is_open().await);
     old.give_up_move_to(&new).await.unwrap();
     old.assert_locks().await;
@@ -674,6 +694,77 @@ async fn nodes_in_their_first_quarantine_stay_new_after_a_move_that_failed_or_wa
         right.init().await;
         right.assert_locks().await;
     }
+}
+
+/// Returns a quorum of the nodes 0 to 2, a configuration of the nodes 1 to 3, and the configuration of the first client
+/// of node 3, which was refused because the node is in quarantine.
+async fn move_to_a_node_of_another_first_client() -> [Configuration; 3] {
+    let [old, new] = old_and_new(&[0..3, 1..4]).await;
+    let other = Configuration::new("other", &new.cluster, 2..3);
+    other.register_new_nodes().await;
+    [old, new, other]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_move_takes_over_a_new_node_in_its_first_quarantine() {
+    let [old, new, other] = move_to_a_node_of_another_first_client().await;
+    // The quarantine ends during the pause. The node must not vote for its first client from then on.
+    let moving = old.move_to(&new);
+    let locking = async {
+        tokio::time::sleep(BEFORE_THE_PAUSE).await;
+        let quorum = other.builder().connect_in_memory(&other.cluster).unwrap();
+        let locked = quorum.red_lock("r").try_lock_for(QUARANTINE).await;
+        assert!(!matches!(locked, Ok(Some(_))), "{locked:?}");
+    };
+    let (moved, ()) = tokio::join!(moving, locking);
+    assert_eq!(moved, Ok(()));
+    // Without one of the other nodes, the node that was taken over has to vote.
+    new.cluster.servers()[0].behave(Behaviour::Hanging);
+    new.assert_locks().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_taken_over_returns_to_its_first_configuration_without_the_move() {
+    for is_given_up in [false, true] {
+        let [old, new, other] = move_to_a_node_of_another_first_client().await;
+        if is_given_up {
+            drop(timeout(Duration::from_secs(1), old.move_to(&new)).await);
+            let closed = other.fingerprints().await[0].clone().unwrap();
+            assert!(closed.starts_with("closed for name=new"), "{closed}");
+            old.give_up_move_to(&new).await.unwrap();
+        } else {
+            // A majority of old nodes answers only the inspections and the dry run before the change.
+            let gate = Gate::new(3);
+            let before = old.administrator_behind(Some(&gate));
+            let moved = reconfigure_with(&before, &new.administrator(), new.name).await;
+            assert!(matches!(moved, Err(AdminError::Incomplete(_))), "{moved:?}");
+        }
+        assert_eq!(other.fingerprints().await, [Some(other.fingerprint().to_string())]);
+        // The node has given no vote, and stays new.
+        let last = Configuration::new("last", &other.cluster, 0..1);
+        last.init().await;
+        last.assert_locks().await;
+        old.assert_locks().await;
+    }
+}
+
+/// The list of old nodes is wrong: two of its nodes do not belong to the quorum.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_taken_over_counts_as_no_closed_old_node() {
+    let cluster = MemoryCluster::new(6);
+    let [old, wrong] = [0..3, 2..5].map(|nodes| Configuration::new("old", &cluster, nodes));
+    let new = Configuration::new("new", &cluster, 3..6);
+    let other = Configuration::new("other", &cluster, 3..5);
+    old.init().await;
+    other.register_new_nodes().await;
+    let refused = timeout(BEFORE_THE_PAUSE, wrong.move_to(&new)).await.expect("no pause");
+    assert!(matches!(refused, Err(AdminError::OtherQuorum { .. })), "{refused:?}");
+    // An interrupted move from the right nodes takes the other nodes over.
+    drop(timeout(Duration::from_secs(1), old.move_to(&new)).await);
+    let closed = other.fingerprints().await;
+    assert!(closed.iter().flatten().all(|node| node.contains("taken over")), "{closed:?}");
+    let refused = timeout(BEFORE_THE_PAUSE, wrong.move_to(&new)).await.expect("no pause");
+    assert!(matches!(refused, Err(AdminError::Incomplete(_))), "{refused:?}");
 }
 
 /// A call of an administrator.

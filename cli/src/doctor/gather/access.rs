@@ -4,7 +4,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use redquorum::{
-    __command::keys_of,
+    __command::{channels_of, keys_of},
     unstable_redis::redis::{PushInfo, PushKind, Value, cmd},
 };
 use uuid::Uuid;
@@ -41,22 +41,25 @@ pub(super) async fn query(
     names: &[Vec<u8>],
 ) -> Result<Access, Disconnected> {
     let name = format!("redquorum:doctor:{}", Uuid::new_v4().simple());
-    let channel = format!("redisson_lock__channel:{{{name}}}");
-    let wake_channel = format!("redisson_lock__channel:redquorum:wake:{{{name}}}:1");
-    let subscribed_to_wakes = connection.subscribe(&wake_channel).await?;
-    let subscribed = connection.subscribe(&channel).await?.and(subscribed_to_wakes);
+    // One channel of each kind, because a user may have only some of the kinds.
+    let channels = channels_of(format!("doctor:{}", Uuid::new_v4().simple())).unwrap_or_default();
+    let mut subscribed = Ok(());
+    for channel in &channels {
+        let subscribed_to_this = connection.subscribe(channel).await?;
+        subscribed = subscribed.and(subscribed_to_this);
+    }
     let by_text: Reply<i64> = connection.query(cmd("EVAL").arg("return 1").arg(0)).await?;
     let loads: Reply<String> = connection.query(cmd("SCRIPT").arg("LOAD").arg(PROBE)).await?;
     let (by_hash, failed) = match &loads {
         Ok(hash) => {
-            let failed = probe(connection, "EVALSHA", hash, &name, [&channel, &wake_channel]).await?;
+            let failed = probe(connection, "EVALSHA", hash, &name, &channels).await?;
             (failed.as_ref().map(drop).map_err(Clone::clone), failed)
         }
         Err(text) => (Err(text.clone()), Err(text.clone())),
     };
     let failed = match failed {
         Ok(failed) => Ok(failed),
-        Err(_) => probe(connection, "EVAL", PROBE, &name, [&channel, &wake_channel]).await?,
+        Err(_) => probe(connection, "EVAL", PROBE, &name, &channels).await?,
     };
     let refused = refused_notices(subscribed.err(), failed.as_deref().unwrap_or_default());
     let notices = if !refused.is_empty() {
@@ -64,7 +67,7 @@ pub(super) async fn query(
     } else if failed.is_err() {
         Err(NoticeFailure::Other("no script runs, so no notice was published".to_owned()))
     } else {
-        arrival(connection, &channel).await.map_err(NoticeFailure::Other)
+        arrival(connection, &channels).await.map_err(NoticeFailure::Other)
     };
     let (lacking_keys, lock_keys) = match &failed {
         Ok(_) => try_keys(connection, names).await?,
@@ -187,9 +190,9 @@ async fn probe(
     eval: &str,
     script: &str,
     name: &str,
-    channels: [&str; 2],
+    channels: &[String],
 ) -> Result<Reply<Vec<(String, String)>>, Disconnected> {
-    let call = cmd(eval).arg(script).arg(0).arg(name).arg(&channels).to_owned();
+    let call = cmd(eval).arg(script).arg(0).arg(name).arg(channels).to_owned();
     let reply: Reply<Vec<String>> = connection.query(&call).await?;
     Ok(reply.map(|texts| {
         let pairs = texts.chunks_exact(2);
@@ -197,10 +200,12 @@ async fn probe(
     }))
 }
 
-/// Waits until the notice arrives that the probe published.
-async fn arrival(connection: &mut NodeConnection, channel: &str) -> Reply<()> {
+/// Waits until a notice arrives that the probe published.
+async fn arrival(connection: &mut NodeConnection, channels: &[String]) -> Reply<()> {
     let is_notice = |push: &PushInfo| match (&push.kind, push.data.as_slice()) {
-        (PushKind::Message, [Value::BulkString(from), ..]) => from == channel.as_bytes(),
+        (PushKind::Message, [Value::BulkString(from), ..]) => {
+            channels.iter().any(|channel| channel.as_bytes() == from)
+        }
         _ => false,
     };
     let arriving = async {

@@ -1,6 +1,6 @@
--- probe.lua  ARGV an unused name, a channel of release notices, a channel of wakes
+-- probe.lua  ARGV an unused name, one channel of each kind of notices, ...
 --   ->  command, error, ... for each failed command
-local name, channels = ARGV[1], { ARGV[2], ARGV[3] }
+local name = ARGV[1]
 local text, hash, queue = name, name .. ':hash', name .. ':queue'
 local counter = 'redisson_lock_token:{' .. name .. '}'
 local failed, is_allowed = {}, {}
@@ -19,8 +19,9 @@ try('set', text, '1', 'PX', '1000')
 try('set', counter, '1', 'PX', '1000')
 try('info', 'server')
 try('time')
-try('publish', channels[1], '0')
-try('publish', channels[2], '0')
+for i = 2, #ARGV do
+  try('publish', ARGV[i], '0')
+end
 try('exists', text)
 try('get', text)
 try('pttl', text)

@@ -1,0 +1,31 @@
+//! The remedy for nodes that did not take part in a call of an administrator, by their replies. Pure.
+
+use redquorum::error::{NodeError, NodeReplies, NodeReply};
+
+/// Returns the remedies for the nodes that did not answer, and for the nodes that answered with an error. The list is
+/// empty if no node failed.
+pub(crate) fn for_failures(replies: &NodeReplies) -> Vec<&'static str> {
+    let errors = || {
+        replies.iter().filter_map(|(_, reply)| match reply {
+            NodeReply::Failed(error) => Some(error),
+            _ => None,
+        })
+    };
+    let silent = errors().any(is_silence).then_some("start the nodes that did not answer");
+    let refusing =
+        errors().any(|error| !is_silence(error)).then_some("correct the errors that nodes answered with");
+    silent.into_iter().chain(refusing).collect()
+}
+
+/// Whether the error means that the server did not answer.
+fn is_silence(error: &NodeError) -> bool {
+    match error {
+        NodeError::Handshake(error) => is_silence(error),
+        NodeError::Unreachable(_)
+        | NodeError::TimedOut
+        | NodeError::Unresponsive
+        | NodeError::Overloaded
+        | NodeError::Disconnected => true,
+        _ => false,
+    }
+}
