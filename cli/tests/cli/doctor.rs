@@ -117,6 +117,7 @@ async fn servers_that_evict_keys_or_have_no_memory_are_found() {
     assert_finding(&doctor, "eviction", Some(evicting.port()), "fail", "volatile-lru");
     assert_finding(&doctor, "memory", Some(full.port()), "fail", "counter_ttl");
     assert_finding(&doctor, "writes", Some(full.port()), "fail", "OOM");
+    assert_finding(&doctor, "quorum", None, "warn", "2 of 3 nodes vote");
     assert_finding(&doctor, "eviction", Some(cluster.server(1).port()), "ok", "noeviction");
 }
 
