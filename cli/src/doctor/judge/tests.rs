@@ -480,6 +480,21 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         "publish: NOPERM no): waiters poll; ACL SETUSER ... &redisson_lock__channel:*",
     ),
     (
+        |facts| refuse_notices(facts, &[("unsubscribe", Some(NoticePermission::Command))]),
+        "notices",
+        Level::Warn,
+        "(unsubscribe: NOPERM no): channels stay subscribed; ACL SETUSER ... +subscribe +unsubscribe",
+    ),
+    (
+        |facts| {
+            let missing = Some(NoticePermission::Command);
+            refuse_notices(facts, &[("subscribe", missing), ("publish", missing), ("unsubscribe", missing)]);
+        },
+        "notices",
+        Level::Warn,
+        "waiters poll; ACL SETUSER ... +subscribe +unsubscribe +publish",
+    ),
+    (
         |facts| refuse_notices(facts, &[("publish", None)]),
         "notices",
         Level::Warn,
