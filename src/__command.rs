@@ -12,7 +12,9 @@ use crate::{
 pub use crate::{
     node::redis::NodeConnector,
     quorum::{EffectiveSettings, connectors, effective, list_answering},
-    settings::arguments::{Arguments, load_from, overridden_variables, shared_variables_beside_file},
+    settings::arguments::{
+        Arguments, load_from, overridden_variables, shared_variables_beside_file, source_of,
+    },
 };
 
 /// Returns the commands that the script of a node calls, in lower case and in order.
