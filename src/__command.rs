@@ -62,8 +62,6 @@ pub fn shown_name(text: &str) -> &str {
     crate::values::shown_name(text)
 }
 
-/// Parses a duration such as `30s`, `500ms` or `1m 30s`: whole numbers, each with its unit (`ns`, `us`, `ms`,
-/// `s`, `m`, `h` or `d`). Only `0` needs no unit.
 /// Returns a name or value of any bytes in the form that errors show: printable UTF-8 unchanged, other bytes,
 /// characters that do not print and backslashes escaped, and the user and password of a url hidden.
 #[must_use]
@@ -71,6 +69,8 @@ pub fn readable(bytes: &[u8]) -> String {
     crate::values::readable(bytes)
 }
 
+/// Parses a duration such as `30s`, `500ms` or `1m 30s`: whole numbers, each with its unit (`ns`, `us`, `ms`,
+/// `s`, `m`, `h` or `d`). Only `0` needs no unit.
 ///
 /// # Errors
 ///

@@ -228,7 +228,8 @@ pub(crate) fn out_of_range(
     given: impl fmt::Display,
     expected: impl Into<Arc<str>>,
 ) -> ConfigError {
-    let given = given.to_string();
+    // The unit of a zero is no information, and no user gives nanoseconds.
+    let given = Some(given.to_string()).filter(|given| given != "0ns").unwrap_or_else(|| "0".to_owned());
     ConfigError::OutOfRange { setting, given: shown_name(&given).into(), expected: expected.into() }
 }
 
