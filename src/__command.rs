@@ -12,7 +12,9 @@ use crate::{
 pub use crate::{
     node::redis::NodeConnector,
     quorum::{EffectiveSettings, connectors, effective, list_answering},
-    settings::arguments::{Arguments, load_from, overridden_variables, shared_variables_beside_file},
+    settings::arguments::{
+        Arguments, load_from, overridden_variables, shared_variables_beside_file, source_of,
+    },
 };
 
 /// Returns the commands that the script of a node calls, in lower case and in order.
@@ -75,6 +77,13 @@ pub fn shown_name(text: &str) -> &str {
 #[must_use]
 pub fn shown_path(text: &str) -> &str {
     crate::values::shown_path(text)
+}
+
+/// Returns a name or value of any bytes in the form that errors show: printable UTF-8 unchanged, other bytes,
+/// characters that do not print and backslashes escaped, and the user and password of a url hidden.
+#[must_use]
+pub fn readable(bytes: &[u8]) -> String {
+    crate::values::readable(bytes)
 }
 
 /// Parses a duration such as `30s`, `500ms` or `1m 30s`: whole numbers, each with its unit (`ns`, `us`, `ms`,

@@ -77,6 +77,16 @@ impl NodeConnection {
         reply(self.timeout, answer)
     }
 
+    /// Ends the subscription to a channel. The server also answers if there is no subscription.
+    ///
+    /// # Errors
+    ///
+    /// As [`query`](Self::query).
+    pub(crate) async fn unsubscribe(&mut self, channel: &str) -> Result<Reply<()>, Disconnected> {
+        let answer = stopwatch::within(self.timeout, self.connection.unsubscribe(channel)).await;
+        reply(self.timeout, answer)
+    }
+
     /// Receives the next push message of the node.
     pub(crate) async fn next_push(&mut self) -> Option<PushInfo> {
         self.pushes.recv().await

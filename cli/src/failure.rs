@@ -40,7 +40,7 @@ impl Failure {
 
     fn joined(&self, separator: &str) -> String {
         let parts = std::iter::once(&self.message).chain(&self.evidence);
-        parts.map(String::as_str).collect::<Vec<_>>().join(separator)
+        without_api_names(&parts.map(String::as_str).collect::<Vec<_>>().join(separator))
     }
 
     /// Returns a failure for invalid arguments.
@@ -72,6 +72,17 @@ impl Failure {
         let exit = if error.kind() == io::ErrorKind::BrokenPipe { Exit::Signal(SIGPIPE) } else { Exit::Io };
         Self::new(exit, format!("cannot write to standard output: {error}"))
     }
+}
+
+/// Returns a text of the library in the words of the command: without names of the API, which only programs use.
+pub(crate) fn without_api_names(text: &str) -> String {
+    const NAMES: [(&str, &str); 4] = [
+        (" or `admin::init`", ""),
+        (" or `admin::reconfigure`", ""),
+        (", or call `admin::give_up_reconfigure`", ""),
+        ("RestartGuard::Off", "`restart_guard` to \"off\""),
+    ];
+    NAMES.iter().fold(text.to_owned(), |text, (name, words)| text.replace(name, words))
 }
 
 impl From<Error> for Failure {
@@ -159,9 +170,25 @@ impl From<AdminError> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use redquorum::Quorum;
+    use redquorum::{Quorum, error::NodeError};
 
     use super::*;
+
+    #[tokio::test]
+    async fn no_text_has_a_name_of_the_api() {
+        let longer = Quorum::builder().nodes(["redis://a"]).ttl(std::time::Duration::from_secs(61));
+        let out_of_range = Failure::from(longer.connect().await.unwrap_err());
+        let info = Failure::new(Exit::Config, NodeError::RunIdForbidden);
+        for failure in [out_of_range, info] {
+            for text in [failure.in_one_line(), failure.in_lines()] {
+                assert!(!text.contains("::"), "{text}");
+                assert!(
+                    text.contains("reconfigure`") || text.contains("`restart_guard` to \"off\" if"),
+                    "{text}"
+                );
+            }
+        }
+    }
 
     #[tokio::test]
     async fn an_invalid_name_or_value_is_a_usage_error() {

@@ -105,8 +105,11 @@ fn perform(command: Command, app: &App) -> Result<Exit, Failure> {
 }
 
 /// Adds tips to an error of clap: the `--` before the command to run, the option that replaces an option of another
-/// tool, and the environment variable that an invalid value comes from.
+/// tool, and the environment variable that an invalid value comes from. Removes a tip that is wrong for the command.
 fn with_advice(mut error: clap::Error) -> clap::Error {
+    if error.kind() == ErrorKind::UnknownArgument && is_about_command_that_runs_another(&error) {
+        remove_tip_for_trailing_value(&mut error);
+    }
     let lacks_command = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) => missing.iter().any(|argument| argument.contains("<COMMAND>")),
         _ => false,
@@ -137,6 +140,23 @@ fn with_advice(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// Whether an error is about the arguments of `run` or `elect`, in which `--` begins the command to run.
+fn is_about_command_that_runs_another(error: &clap::Error) -> bool {
+    let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) else { return false };
+    let usage = usage.to_string();
+    [" run [OPTIONS]", " elect [OPTIONS]"].iter().any(|command| usage.contains(command))
+}
+
+/// Removes clap's tip to put a value that begins with `-` after `--`.
+fn remove_tip_for_trailing_value(error: &mut clap::Error) {
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains("as a value"));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
 }
 
 /// Returns a tip that names the option with the effect of an option of another tool (`consul lock`, `flock`).

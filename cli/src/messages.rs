@@ -21,7 +21,10 @@ use indicatif::MultiProgress;
 use nix::sys::signal::{SigSet, Signal};
 use serde::Serialize;
 
-use crate::{failure::Failure, waiting};
+use crate::{
+    failure::{Failure, without_api_names},
+    waiting,
+};
 
 /// The number of messages that may wait while a terminal or a pipe accepts no output. Further messages are dropped.
 const MAX_PENDING: usize = 1024;
@@ -109,6 +112,7 @@ impl Messages {
 
     /// Writes a message that is no error.
     pub(crate) fn notice(&self, message: &str) {
+        let message = &without_api_names(message);
         let line = line(&JsonMessage::Notice { message }, format!("redquorum: {message}"), self.is_json);
         self.write_line(line.into_bytes());
     }

@@ -3,15 +3,13 @@
 use std::{borrow::Cow, ffi::OsStr};
 
 use os_display::Quoted;
-use redquorum::__command;
+use redquorum::__command::{self, readable};
 
-/// Returns a name as reports show it: UTF-8 unchanged, other bytes and control characters escaped.
-/// Different names stay different.
+/// Returns a name or value as reports show it: printable UTF-8 unchanged, so that a copied name is the same lock, and
+/// other bytes, characters that do not print and backslashes escaped. Different names stay different, except urls,
+/// whose user and password are hidden.
 pub(crate) fn shown(name: &[u8]) -> String {
-    let chunks = name.utf8_chunks();
-    chunks
-        .map(|chunk| format!("{}{}", chunk.valid().escape_debug(), chunk.invalid().escape_ascii()))
-        .collect()
+    readable(name)
 }
 
 /// Returns the path of a file or program that cannot be used. A path that may be a url or a connection string with a
@@ -32,7 +30,12 @@ pub(crate) fn text_or_hex(name: &[u8]) -> (Option<String>, Option<String>) {
 ///
 /// Printable names are quoted for any shell. Other names are quoted as `$'...'` for bash, zsh and ksh, because a
 /// terminal may execute control characters. Other shells have no escapes for these characters.
+///
+/// A url with a user and password is not repeated. Then the argument is only a placeholder.
 pub(crate) fn shell_argument(name: &[u8]) -> String {
+    if readable(name).contains("://***@") {
+        return "NAME".to_owned();
+    }
     let prints = |char: char| matches!(char, '\'' | '"' | '\\') || char.escape_debug().len() == 1;
     let text = str::from_utf8(name).ok().filter(|text| text.chars().all(prints));
     let quoted = text.and_then(|text| shlex::try_quote(text).ok().map(Cow::into_owned));

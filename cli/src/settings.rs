@@ -4,8 +4,8 @@ use std::{ffi::OsString, path::Path, time::Duration};
 
 use redquorum::{
     __command::{
-        Arguments, EffectiveSettings, effective, load_from, overridden_variables,
-        shared_variables_beside_file,
+        Arguments, EffectiveSettings, effective, load_from, overridden_variables, parse_node_urls,
+        shared_variables_beside_file, source_of,
     },
     QuorumBuilder,
     error::{ConfigError, Error},
@@ -38,13 +38,16 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// [`Exit::Config`] if a setting is invalid, or no node is named; [`Exit::Io`] if a file cannot be
-    /// read.
+    /// [`Exit::Config`] if a setting is invalid, or no node is named; [`Exit::Usage`] if an option names several nodes;
+    /// [`Exit::Io`] if a file cannot be read.
     pub(crate) fn gather(
         general: &General,
         environment: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, Failure> {
         let General { nodes, config, admit_new_nodes, .. } = general;
+        if nodes.iter().any(|text| parse_node_urls(text).len() > 1) {
+            return Err(Failure::usage("--node has several urls: give --node once for each node"));
+        }
         let arguments = Arguments::new().nodes(nodes.iter());
         let arguments = set_if_given(arguments, config.as_ref(), Arguments::file_before_environment);
         let arguments = with_certificates(arguments, general);
@@ -60,7 +63,11 @@ impl Settings {
         let builder = if *admit_new_nodes { builder.admit_new_nodes() } else { builder };
         let builder =
             set_if_given(builder, general.label.as_ref(), |builder, label: String| builder.label(label));
-        Ok(Self { effective: effective(&builder)?, builder, notice, variables_beside_file })
+        let effective = effective(&builder).map_err(|error| {
+            let source = |setting: &str| source_of(setting, &arguments, &environment).ok();
+            with_sources(error, source)
+        })?;
+        Ok(Self { effective, builder, notice, variables_beside_file })
     }
 
     /// Reads one file, without the nodes and settings of the command line and the environment.
@@ -107,6 +114,26 @@ impl Settings {
             None => builder,
         }
     }
+}
+
+/// Returns the failure of a setting that is out of its range. The evidence names the source of the setting, and of each
+/// setting that the range depends on.
+fn with_sources(error: ConfigError, source: impl Fn(&str) -> Option<String>) -> Failure {
+    let settings = match &error {
+        ConfigError::OutOfRange { setting, expected, .. } => settings_in(setting, expected),
+        _ => Vec::new(),
+    };
+    let evidence =
+        settings.into_iter().filter_map(|setting| Some(format!("{setting}: {}", source(setting)?)));
+    Failure { evidence: evidence.collect(), ..Failure::from(error) }
+}
+
+/// Returns a setting, and the settings that a text names as words, each once.
+fn settings_in(setting: &'static str, text: &str) -> Vec<&'static str> {
+    const LIMITS: [&str; 4] = ["ttl", "max_ttl", "nodes", "attempt_timeout"];
+    let words: Vec<&str> = text.split(|letter: char| !letter.is_ascii_lowercase() && letter != '_').collect();
+    let named = LIMITS.into_iter().filter(|limit| *limit != setting && words.contains(limit));
+    std::iter::once(setting).chain(named).collect()
 }
 
 /// Returns names in one text: `A`, `A and B`, `A, B and C`.
@@ -189,6 +216,52 @@ mod tests {
         let failure = gather(&General::default(), &[]).unwrap_err();
         assert_eq!(failure.exit, Exit::Config);
         assert!(failure.message.contains("--node URL"), "{}", failure.message);
+    }
+
+    #[test]
+    fn an_option_with_several_nodes_is_refused() {
+        for text in ["redis://a,redis://b", "redis://a redis://b"] {
+            let failure = gather(&nodes(text), &[]).unwrap_err();
+            assert_eq!(failure.exit, Exit::Usage);
+            assert!(failure.message.contains("give --node once for each node"), "{}", failure.message);
+        }
+        let sentinels = "redis+sentinel://a,b/master";
+        assert!(gather(&nodes(sentinels), &[]).is_ok());
+    }
+
+    #[test]
+    fn the_error_of_a_range_names_the_source_of_each_value() {
+        let path = std::env::temp_dir().join(format!("redquorum-sources-{}.toml", std::process::id()));
+        let general = General { config: Some(path.clone()), ..nodes("redis://a") };
+        let file = path.display();
+        for (text, variables, expected) in [
+            (
+                "",
+                &[("REDQUORUM_MAX_TTL", "10s")][..],
+                ["ttl: the default".to_owned(), "max_ttl: REDQUORUM_MAX_TTL".to_owned()],
+            ),
+            (
+                "ttl = '20s'",
+                &[("REDQUORUM_MAX_TTL", "10s"), ("REDQUORUM_TTL", "5s")],
+                [format!("ttl: {file}"), "max_ttl: REDQUORUM_MAX_TTL".to_owned()],
+            ),
+            (
+                "max_ttl = '10s'",
+                &[("REDQUORUM_TTL", "20s")],
+                ["ttl: REDQUORUM_TTL".to_owned(), format!("max_ttl: {file}")],
+            ),
+            ("votes_needed = 7", &[], [format!("votes_needed: {file}"), "nodes: the arguments".to_owned()]),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let failure = gather(&general, variables).unwrap_err();
+            assert_eq!(
+                (failure.exit, failure.evidence),
+                (Exit::Config, expected.to_vec()),
+                "{}",
+                failure.message
+            );
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

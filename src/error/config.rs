@@ -223,6 +223,11 @@ fn remedy(difference: &str) -> &'static str {
         (Some(node), Some(client)) if node > client => {
             "a newer version of redquorum made this quorum: update this client"
         }
+        _ if difference.starts_with("it has (closed for ") => {
+            "a move of the quorum has closed the node: if the move has ended, give this client the new settings; \
+             otherwise run the same `redquorum reconfigure --from FILE --to FILE` or `admin::reconfigure` again, or \
+             give the move up: add `--give-up`, or call `admin::give_up_reconfigure`"
+        }
         _ => {
             "give all clients the same settings; `redquorum reconfigure` or `admin::reconfigure` moves a quorum to \
              other settings"
@@ -242,7 +247,8 @@ pub(crate) fn out_of_range(
     given: impl fmt::Display,
     expected: impl Into<Arc<str>>,
 ) -> ConfigError {
-    let given = given.to_string();
+    // The unit of a zero is no information, and no user gives nanoseconds.
+    let given = Some(given.to_string()).filter(|given| given != "0ns").unwrap_or_else(|| "0".to_owned());
     ConfigError::OutOfRange { setting, given: shown_name(&given).into(), expected: expected.into() }
 }
 
@@ -310,14 +316,31 @@ mod tests {
     #[test]
     fn a_refusal_for_other_settings_names_the_reconfigure_command() {
         assert!(refusal("name=a protocol=3", "name=b protocol=3").contains("`redquorum reconfigure`"));
-        assert!(refusal("closed for name=a protocol=3", "name=a protocol=3").contains("the same settings"));
+        assert!(refusal("name=a protocol=3", "name=b protocol=3").contains("the same settings"));
+    }
+
+    /// The node of an ended move stays closed for good if the node has left the quorum.
+    #[test]
+    fn a_refusal_by_a_closed_node_names_the_ways_to_end_the_move() {
+        let closed = "closed for name=b protocol=3 from name=a protocol=3";
+        for node in
+            ["closed for name=a protocol=3", &format!("{closed} by 1"), &format!("{closed} for good by 1")]
+        {
+            for client in ["name=a protocol=3", "name=b protocol=3"] {
+                let text = refusal(node, client);
+                for words in ["the new settings", "the same `redquorum reconfigure", "`--give-up`"] {
+                    assert!(text.contains(words), "{words} is not in {text}");
+                }
+                assert!(!text.contains("moves a quorum"), "{text}");
+            }
+        }
     }
 
     /// The fingerprint of a closed node has two protocols, and the protocol of the client comes after both.
     #[test]
     fn a_refusal_by_a_closed_node_compares_the_protocols_of_its_move_and_the_client() {
         let closed = "closed for name=a protocol=3 from name=a protocol=2 by 1";
-        assert!(refusal(closed, "name=b protocol=3").contains("the same settings"));
+        assert!(refusal(closed, "name=b protocol=3").contains("`--give-up`"));
         assert!(refusal(closed, "name=a protocol=2").contains("a newer version"));
         assert!(refusal(closed, "name=a protocol=4").contains("an older version"));
     }

@@ -24,7 +24,7 @@ pub enum LossReason {
     #[error("its hold_at_most is over")]
     HoldLimit,
     /// A quorum of nodes does not have the lease any more: the lease was force-unlocked, or the nodes lost their data.
-    #[error("the nodes do not have it any more")]
+    #[error("the nodes do not have it any more: it was force-unlocked, or its keys were deleted or lost")]
     Revoked,
     /// The guard unlocked the lease. A [`Lease`](crate::Lease) that is used afterwards returns this reason.
     #[error("its guard has unlocked it")]

@@ -25,9 +25,10 @@ use crate::{
 pub enum InitOutcome {
     /// The call has created the quorum, because all nodes were new.
     Created,
-    /// The quorum existed before the call. The reply of a node is `Done` if the node belonged to the quorum before. The
-    /// reply is `Refused` with `Quarantined` if the node had no metadata and joins after a quarantine. Any other reply
-    /// means that the node did not join.
+    /// The quorum existed before the call. The reply of a node is `Done` if the node belonged to the quorum before, and
+    /// still accepts registrations. The reply is `Refused` with `Quarantined` if the node had no metadata and joins
+    /// after a quarantine. Any other reply means that the node does not take part, such as a replica that has the
+    /// metadata of its master. Fewer nodes than a quorum may take part.
     AlreadyDone(NodeReplies),
 }
 
@@ -121,8 +122,9 @@ async fn init_nodes_if_needed(context: &ClientContext) -> Result<InitOutcome, Ad
         // fails.
         refuse_known(context, &inspected, Some(&ours))?;
         let joined = ask_all_nodes(context, register(context)).await;
-        let replies = answers.iter().zip(&joined).map(|(answer, joined)| {
-            if was_registered(answer) { NodeReply::Done } else { reply_of_joined(joined) }
+        let replies = answers.iter().zip(&joined).map(|(answer, joined)| match joined {
+            Answer::Registered(_) if was_registered(answer) => NodeReply::Done,
+            joined => reply_of_joined(joined),
         });
         return Ok(InitOutcome::AlreadyDone(context.replies(replies)));
     }
@@ -268,7 +270,8 @@ pub(super) fn is_done(answer: &Answer) -> bool {
     matches!(answer, Answer::Registered(_))
 }
 
-/// Returns the reply of a node that had no metadata, according to the answer to its registration.
+/// Returns the reply of a node that had no metadata or does not accept its registration, according to the answer to the
+/// registration.
 fn reply_of_joined(answer: &Answer) -> NodeReply {
     match answer {
         Answer::Registered(Registration { quarantine: Some(remaining), .. }) => {

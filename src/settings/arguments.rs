@@ -10,6 +10,8 @@ use super::{
     files::Files,
     raw_settings::{Environment, Nodes, RawSettings},
 };
+#[cfg(feature = "__command")]
+use crate::values::shown_name;
 use crate::{error::ConfigError, node::redis::UrlSource, quorum::QuorumBuilder};
 
 /// The settings from a program's own arguments, which override the environment and the file. By default, no setting
@@ -123,6 +125,28 @@ pub fn shared_variables_beside_file(
     Sources::read(arguments, &environment).map(|sources| sources.beside_file(RawSettings::shared_beside))
 }
 
+/// Returns the source of a setting for an error: the variable, the file, or `the default`.
+///
+/// # Errors
+///
+/// As [`load_from`].
+#[cfg(feature = "__command")]
+pub fn source_of(
+    setting: &str,
+    arguments: &Arguments,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<String, ConfigError> {
+    let Sources { arguments, variables, in_file, path, is_file_first } =
+        Sources::read(arguments, &environment)?;
+    if arguments.variable_if_given(setting).is_some() {
+        return Ok("the arguments".to_owned());
+    }
+    let variable = variables.variable_if_given(setting).map(str::to_owned);
+    let file = in_file.variable_if_given(setting).and(path);
+    let file = file.map(|path| shown_name(&path.to_string_lossy()).to_owned());
+    let given = if is_file_first { file.or(variable) } else { variable.or(file) };
+    Ok(given.unwrap_or_else(|| "the default".to_owned()))
+}
 /// A function that selects variables by the settings of the environment, the file and the arguments, in this order.
 #[cfg(feature = "__command")]
 type VariableSelection = fn(&RawSettings, &RawSettings, &RawSettings) -> Vec<&'static str>;

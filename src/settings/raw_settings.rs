@@ -80,6 +80,16 @@ macro_rules! raw_settings {
                 applied.filter(|variable| SHARED.contains(variable)).collect()
             }
 
+            /// Returns the variable of a setting if this source has the setting.
+            #[cfg(feature = "__command")]
+            pub(super) fn variable_if_given(&self, setting: &str) -> Option<&'static str> {
+                match setting {
+                    "nodes" => (!self.nodes.is_empty()).then_some(NODES_VARIABLE),
+                    $(stringify!($key) => self.$key.is_some().then_some($variable),)*
+                    _ => None,
+                }
+            }
+
             /// Returns the builder of a quorum with these settings. `file` is the source that reads the urls again, if
             /// the urls are from a file.
             ///

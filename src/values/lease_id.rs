@@ -89,7 +89,7 @@ impl LeaseId {
 
 impl fmt::Display for LeaseId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        readable(&self.0, f)
+        f.write_str(&readable(&self.0))
     }
 }
 

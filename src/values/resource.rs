@@ -92,17 +92,41 @@ impl AsRef<[u8]> for Resource {
 
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        readable(&self.0, f)
+        f.write_str(&readable(&self.0))
     }
 }
 
-/// Writes bytes in a readable form. Printable UTF-8 is written unchanged, and all other bytes and characters are
-/// escaped.
-pub(crate) fn readable(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for chunk in bytes.utf8_chunks() {
-        write!(f, "{}{}", chunk.valid().escape_debug(), chunk.invalid().escape_ascii())?;
-    }
-    Ok(())
+/// The characters that `escape_debug` escapes although they print, except the backslash, by which escapes begin.
+const QUOTES: [char; 2] = ['\'', '"'];
+
+/// The mark in place of the user and password of a url.
+const HIDDEN: &str = "***";
+
+/// Returns bytes in a readable form. Printable UTF-8 is shown unchanged, and backslashes, other bytes and characters
+/// that do not print are escaped. The user and password of a url, which may have been given as a name by mistake, are
+/// hidden.
+pub(crate) fn readable(bytes: &[u8]) -> String {
+    let shown: String = bytes
+        .utf8_chunks()
+        .map(|chunk| format!("{}{}", escaped(chunk.valid()), chunk.invalid().escape_ascii()))
+        .collect();
+    without_user_info(&shown).unwrap_or(shown)
+}
+
+fn escaped(text: &str) -> String {
+    let pieces = text.split_inclusive(QUOTES).map(|piece| match piece.strip_suffix(QUOTES) {
+        Some(text) => (text, piece.chars().next_back()),
+        None => (piece, None),
+    });
+    pieces.flat_map(|(text, quote)| text.escape_debug().chain(quote)).collect()
+}
+
+/// Returns a text of the form `scheme://user:password@host` with stars in place of everything up to the last `@`,
+/// because a password may have any characters. Returns `None` for a text of another form.
+fn without_user_info(text: &str) -> Option<String> {
+    let (scheme, rest) = text.split_once("://")?;
+    let (_, host) = rest.rsplit_once('@')?;
+    Some(format!("{scheme}://{HIDDEN}@{host}"))
 }
 
 impl fmt::Debug for Resource {
@@ -133,6 +157,19 @@ mod tests {
     }
 
     #[test]
+    fn the_user_and_password_of_a_url_are_not_shown() {
+        for (name, shown) in [
+            ("redis://:word@host:6379", "redis://***@host:6379"),
+            ("lock:rediss://me:wo/rd@2@host", "lock:rediss://***@host"),
+            ("redis://host:6379/0", "redis://host:6379/0"),
+            ("me@example.org", "me@example.org"),
+            ("a:b@c", "a:b@c"),
+        ] {
+            assert_eq!(Resource::new(name).unwrap().to_string(), shown);
+        }
+    }
+
+    #[test]
     fn unprintable_bytes_of_a_resource_name_are_shown_escaped() {
         for (name, escaped) in [
             (&b"a{b}:c"[..], "a{b}:c"),
@@ -140,6 +177,8 @@ mod tests {
             (b"a\n\x1b[2J\\", "a\\n\\u{1b}[2J\\\\"),
             (b"a\xff\xc3b", "a\\xff\\xc3b"),
             ("a\u{202e}b".as_bytes(), "a\\u{202e}b"),
+            (b"it's \"a\"", "it's \"a\""),
+            ("'\u{9b}2J\u{202e}'".as_bytes(), "'\\u{9b}2J\\u{202e}'"),
         ] {
             let resource = Resource::new(name).unwrap();
             assert_eq!(resource.to_string(), escaped);

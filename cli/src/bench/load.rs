@@ -1,8 +1,12 @@
 //! The load of a benchmark: tasks that lock and unlock, and their measurements.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use redquorum::{Quorum, RedLock, error::Error};
+use redquorum::{LockGuard, Quorum, RedLock, error::Error};
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{histogram::LatencyHistogram, residue::Residue};
@@ -35,16 +39,15 @@ impl Load {
         tombstone_ttl: Duration,
         is_over: &watch::Receiver<bool>,
     ) -> Result<Self, Failure> {
-        let mut tasks = JoinSet::new();
+        let (mut tasks, load) = (JoinSet::new(), SharedLoad::new(tombstone_ttl)?);
         for resource in resources {
-            let load = Self::new(tombstone_ttl)?;
-            tasks.spawn(load.work(resource.clone(), quorum.red_lock(resource), is_over.clone()));
+            let lock = quorum.red_lock(resource);
+            tasks.spawn(load.clone().work(resource.clone(), lock, is_over.clone()));
         }
-        let mut load = Self::new(tombstone_ttl)?;
         while let Some(done) = tasks.join_next().await {
-            load.add(done.map_err(|error| Failure::internal("run a task of the benchmark", error))?)?;
+            done.map_err(|error| Failure::internal("run a task of the benchmark", error))?;
         }
-        Ok(load)
+        load.into_load()
     }
 
     fn new(tombstone_ttl: Duration) -> Result<Self, Failure> {
@@ -56,31 +59,48 @@ impl Load {
         })
     }
 
-    fn add(&mut self, other: Self) -> Result<(), Failure> {
-        self.lock.add(&other.lock)?;
-        self.unlock.add(&other.unlock)?;
-        self.residue.add(other.residue);
-        for (kind, count) in other.failures {
-            *self.failures.entry(kind).or_default() += count;
-        }
-        Ok(())
+    fn record_lock(&mut self, took: Duration, resource: &str, guard: &LockGuard) {
+        self.lock.record(took);
+        self.residue.record(resource, guard);
+    }
+}
+
+/// The measurements that all tasks share. Histograms of its own would take some hundred kilobytes for each task.
+#[derive(Clone, Debug)]
+struct SharedLoad(Arc<Mutex<Load>>);
+
+impl SharedLoad {
+    fn new(tombstone_ttl: Duration) -> Result<Self, Failure> {
+        Ok(Self(Arc::new(Mutex::new(Load::new(tombstone_ttl)?))))
     }
 
-    async fn work(mut self, resource: String, lock: RedLock, is_over: watch::Receiver<bool>) -> Self {
+    /// Returns the measurements after the end of all tasks.
+    fn into_load(self) -> Result<Load, Failure> {
+        let load = Arc::into_inner(self.0).map(Mutex::into_inner);
+        let load = load.ok_or_else(|| Failure::internal("read the measurements", "a task still runs"))?;
+        Ok(load.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the measurements, for a change without an await. A task that has panicked ends the benchmark with an
+    /// error, so the measurements of such a task do not matter.
+    fn measurements(&self) -> MutexGuard<'_, Load> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn work(self, resource: String, lock: RedLock, is_over: watch::Receiver<bool>) {
         while !*is_over.borrow() {
             if !self.step(&resource, &lock).await {
                 stopwatch::pause(FAILURE_PAUSE).await;
             }
         }
-        self
     }
 
-    fn count_failure(&mut self, kind: &'static str) {
-        *self.failures.entry(kind).or_default() += 1;
+    fn count_failure(&self, kind: &'static str) {
+        *self.measurements().failures.entry(kind).or_default() += 1;
     }
 
     /// Locks and unlocks once. Returns whether both succeeded.
-    async fn step(&mut self, resource: &str, lock: &RedLock) -> bool {
+    async fn step(&self, resource: &str, lock: &RedLock) -> bool {
         let start = stopwatch::now();
         let guard = match lock.try_lock().await {
             Ok(Some(guard)) => guard,
@@ -93,12 +113,11 @@ impl Load {
                 return false;
             }
         };
-        self.lock.record(start.elapsed());
-        self.residue.record(resource, &guard);
+        self.measurements().record_lock(start.elapsed(), resource, &guard);
         let start = stopwatch::now();
         match guard.unlock().await {
             Ok(replies) if replies.has_quorum() => {
-                self.unlock.record(start.elapsed());
+                self.measurements().unlock.record(start.elapsed());
                 return true;
             }
             Ok(_) => self.count_failure("unlock: no quorum"),

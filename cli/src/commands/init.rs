@@ -7,7 +7,7 @@ use futures::future::join_all;
 use redquorum::{
     __command::{NodeConnector, connectors},
     admin::{self, InitOutcome},
-    error::{AdminError, ConfigError, NodeReplies, NodeReply},
+    error::{AdminError, ConfigError, NodeReplies, NodeReply, Refusal},
 };
 use serde::Serialize;
 
@@ -28,7 +28,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// before; otherwise nothing is changed. Without `init`, new nodes first abstain for `max_ttl` and
 /// a little more.
 ///
-/// With --if-needed, a quorum that is initialised already is a success. Use this option in a
+/// With --if-needed, a quorum that is initialised already is a success if at least a quorum of its
+/// nodes takes part; otherwise the exit status is 69. Use this option in a
 /// deployment job, not at the start of each service: a single node, or nodes that all lost their
 /// data at once, look like new nodes, and would vote beside leases that are still held.
 ///
@@ -92,6 +93,7 @@ impl Init {
             never = report_connecting(&nodes, nodes.len(), &mut reporter, &app.messages) => match never {},
         };
         if let InitOutcome::AlreadyDone(replies) = outcome {
+            ensure_quorum(&replies)?;
             output.was_made = false;
             let absent = replies.iter().filter(|(_, reply)| **reply != NodeReply::Done);
             output.absent = absent.map(|(node, reply)| (node.to_owned(), reply.to_string())).collect();
@@ -136,6 +138,27 @@ async fn quarantine_of_new_node(node: &NodeConnector) -> Option<Duration> {
     let is_new = metadata::is_new(&mut connection).await.ok()?.ok()?;
     let quarantine = metadata::quarantine(&mut connection).await.ok()?.ok()?;
     is_new.then(|| quarantine.unwrap_or_default())
+}
+
+/// Returns a failure if fewer nodes of an existing quorum than a quorum take part. A node that joins after a quarantine
+/// takes part, too.
+fn ensure_quorum(replies: &NodeReplies) -> Result<(), Failure> {
+    let takes_part = |reply: &NodeReply| {
+        matches!(reply, NodeReply::Done | NodeReply::Refused(Refusal::Quarantined { remaining: Some(_), .. }))
+    };
+    let (absent, present): (Vec<_>, Vec<_>) = replies.iter().partition(|(_, reply)| !takes_part(reply));
+    if present.len() >= replies.needed() {
+        return Ok(());
+    }
+    let nodes = counted(absent.len() + present.len(), "node");
+    let message = format!(
+        "the quorum exists already, but of its {nodes} only {} can vote, {} needed: correct the other nodes, and run \
+         `init` again",
+        present.len(),
+        replies.needed()
+    );
+    let evidence = absent.into_iter().map(|(node, reply)| format!("{node}: {reply}")).collect();
+    Err(Failure { evidence, ..Failure::new(Exit::NoQuorum, message) })
 }
 
 /// Returns the failure for an error, with the state of the nodes and the remedy.

@@ -49,7 +49,7 @@ fn unconfirmed(resource: &str, replies: &NodeReplies) -> Option<String> {
 impl Command {
     /// Whether the command handles signals itself. Otherwise a signal ends the process.
     pub(crate) fn handles_signals(&self) -> bool {
-        matches!(self, Self::Run(_) | Self::Elect(_) | Self::Top(_) | Self::Bench(_))
+        matches!(self, Self::Run(_) | Self::Elect(_) | Self::Top(_) | Self::Bench(_) | Self::Reconfigure(_))
     }
 
     /// Performs the command.

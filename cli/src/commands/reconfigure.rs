@@ -6,13 +6,16 @@
 //!         └──── --give-up: old nodes open again
 //! ```
 //!
+//! A signal ends the command at any time. If nodes may be closed, the command then reports both ways to go on.
+//!
 //! The wait lasts for the longer `max_ttl` of both files and a little more. After a failure, another call with the same
 //! files continues from there.
 
-use std::{collections::BTreeSet, fmt, path::PathBuf, time::Duration};
+use std::{cell::Cell, collections::BTreeSet, fmt, path::PathBuf, time::Duration};
 
 use clap::Args;
 use console::Term;
+use nix::sys::signal::Signal;
 use redquorum::{
     __command::connectors,
     QuorumBuilder, admin,
@@ -28,6 +31,7 @@ use crate::{
     failure::Failure,
     node_remedy,
     settings::Settings,
+    supervise::signals::Signals,
     table,
     waiting::WaitLine,
 };
@@ -96,9 +100,22 @@ impl Reconfigure {
     ///
     /// # Errors
     ///
-    /// [`Exit::Usage`] without `--yes` and a terminal, [`Exit::Declined`] if the answer is no, or the
-    /// failure of the move.
+    /// [`Exit::Usage`] without `--yes` and a terminal, [`Exit::Declined`] if the answer is no, [`Exit::Signal`] if a
+    /// signal interrupts the move, or the failure of the move.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
+        let (mut signals, may_have_changed) = (Signals::register()?, Cell::new(false));
+        tokio::select! {
+            biased;
+            signal = signals.end(&app.messages) => match may_have_changed.get() {
+                true => Err(interrupted(signal, self.give_up)),
+                false => Ok(Exit::Signal(signal as u8)),
+            },
+            done = self.move_or_give_up(app, &may_have_changed) => done,
+        }
+    }
+
+    /// Sets `may_have_changed` before the first request that may change a node.
+    async fn move_or_give_up(&self, app: &App, may_have_changed: &Cell<bool>) -> Result<Exit, Failure> {
         if !app.general.nodes.is_empty() || app.general.config.is_some() {
             return Err(Failure::usage(
                 "reconfigure takes its nodes from --from and --to: leave out --node and --config",
@@ -110,6 +127,7 @@ impl Reconfigure {
             (Settings::of_file(&self.from, &app.general)?, Settings::of_file(&self.to, &app.general)?);
         let (from, to) = (Configuration::of(&old.builder())?, Configuration::of(&new.builder())?);
         if self.give_up {
+            may_have_changed.set(true);
             let given_up = admin::give_up_reconfigure(&old.builder(), &new.builder()).await;
             given_up.map_err(|error| explained(error, true))?;
             app.output.print(&Move { from, to, outcome: Outcome::GivenUp })?;
@@ -130,6 +148,7 @@ impl Reconfigure {
         }
         let message = format!("moving the quorum: no lock for about {}", duration::shown(longest));
         let waiting = WaitLine::show(&app.messages, message);
+        may_have_changed.set(true);
         let moved = admin::reconfigure(&old.builder(), &new.builder()).await;
         drop(waiting);
         moved.map_err(|error| explained(error, false))?;
@@ -182,6 +201,20 @@ impl Move {
         });
         format!("{}\n{}", table.trim_fmt(), configurations.join("\n"))
     }
+}
+
+/// Returns the failure of a move, or of its give-up, that a signal has interrupted.
+fn interrupted(signal: Signal, is_give_up: bool) -> Failure {
+    let state = "the old nodes may be closed, so that no lock can be acquired";
+    let message = if is_give_up {
+        format!("{signal} interrupted the give-up, and {state}: run the same command again")
+    } else {
+        format!(
+            "{signal} interrupted the move, and {state}: run the same command again to continue, or add --give-up, \
+             which opens the old nodes again unless new nodes may vote already"
+        )
+    };
+    Failure::new(Exit::Signal(signal as u8), message)
 }
 
 /// Adds the remedy to an error.

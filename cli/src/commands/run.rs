@@ -152,11 +152,22 @@ impl Run {
     ///
     /// The failure to acquire the lock, or the loss of the lease.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
-        let performed = self.lock_and_run(app).await;
+        let performed = self.lock_and_run(app).await.map_err(|failure| self.in_words_of_the_user(failure));
         performed.map_err(|failure| match (failure.exit, self.held_exit) {
             (Exit::Held, Some(status)) => Failure { exit: Exit::HeldAs(status), ..failure },
             _ => failure,
         })
+    }
+
+    /// Returns the failure with the name of the semaphore in place of the resource of a slot.
+    fn in_words_of_the_user(&self, failure: Failure) -> Failure {
+        let (Some(permits), Some(name)) = (self.permits, self.names.first()) else { return failure };
+        let name = name.as_bytes();
+        let braced = |slot: u32| format!("redquorum:slot:{{{}}}:{slot}:", name::shown(name));
+        let permit = format!("a permit of {}:", name::shown(name));
+        let message =
+            (0..permits).rev().fold(failure.message, |text, slot| text.replace(&braced(slot), &permit));
+        Failure { message, ..failure }
     }
 
     async fn lock_and_run(&self, app: &App) -> Result<Exit, Failure> {

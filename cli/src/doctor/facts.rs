@@ -131,7 +131,7 @@ pub(crate) struct Access {
 /// The reason why notices do not arrive.
 #[derive(Clone, Debug)]
 pub(crate) enum NoticeFailure {
-    /// The server refused to subscribe, to publish, or both.
+    /// The server refused to subscribe, to publish, to unsubscribe, or several of these commands.
     Refused(Vec<RefusedNotice>),
     /// Another reason.
     Other(String),
@@ -140,7 +140,7 @@ pub(crate) enum NoticeFailure {
 /// A command of notices that the server refused.
 #[derive(Clone, Debug)]
 pub(crate) struct RefusedNotice {
-    /// `subscribe` or `publish`.
+    /// `subscribe`, `publish` or `unsubscribe`.
     pub(crate) command: &'static str,
     /// The permission that the user lacks; `None` if the error is about no permission.
     pub(crate) missing: Option<NoticePermission>,

@@ -72,7 +72,8 @@ impl ExecChild {
         if getppid() == Pid::from_raw(self.parent) {
             Ok(())
         } else {
-            let message = "redquorum ended before its command was started, so there is no lock: run it again";
+            let message = "redquorum ended before its command was started, so the command was not run: the lock ends \
+                           with its ttl";
             Err(Failure::new(Exit::Internal, message))
         }
     }

@@ -61,7 +61,7 @@ pub(crate) struct JobEnd {
 /// The reason why a command is stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseTrouble {
-    /// The loss or the missing renewal, as a clause.
+    /// The loss or the missing renewal, as a clause for a report after the end of the command.
     pub(crate) cause: String,
     /// The replies of the nodes that have not renewed the lease, as `node: reason`.
     pub(crate) reasons: Vec<String>,
@@ -182,9 +182,9 @@ fn perform(step: RuleStep, child: &Child, lease: &Lease, subject: &str, app: &Ap
         RuleStep::Kill => "SIGKILL",
         RuleStep::Report => "the command continues without the lease",
     };
-    let trouble = LeaseTrouble { cause: trouble(lease, subject), reasons: node_reasons(lease) };
-    let message = format!("{}: {act}", trouble.cause);
-    app.messages.notice(&with_reasons(message, &trouble.reasons));
+    let (now, cause) = trouble(lease, subject);
+    let trouble = LeaseTrouble { cause, reasons: node_reasons(lease) };
+    app.messages.notice(&with_reasons(format!("{now}: {act}"), &trouble.reasons));
     trouble
 }
 

@@ -59,13 +59,24 @@ pub(super) fn node_reasons(lease: &Lease) -> Vec<String> {
     reasons(&lease.node_replies())
 }
 
-/// Returns a clause about the state of a lease: the loss with its reason, or the missing renewal.
-pub(super) fn trouble(lease: &Lease, subject: &str) -> String {
+/// Returns two clauses about the state of a lease, for a report now and for a report after the end of the command: the
+/// loss with its reason, or the missing renewal.
+pub(super) fn trouble(lease: &Lease, subject: &str) -> (String, String) {
     match lease.ensure() {
-        Err(Error::LeaseLost(lost)) => format!("the lease on {subject} is lost: {}", lost.reason),
-        Err(error) => error.to_string(),
-        Ok(()) => format!("the lease on {subject} ends in {:.1?} and is not renewed", lease.remaining()),
+        Err(Error::LeaseLost(lost)) => {
+            let clause = format!("the lease on {subject} is lost: {}", lost.reason);
+            (clause.clone(), clause)
+        }
+        Err(error) => (error.to_string(), error.to_string()),
+        Ok(()) => missing_renewal(subject, lease.remaining()),
     }
+}
+
+fn missing_renewal(subject: &str, left: Duration) -> (String, String) {
+    (
+        format!("the lease on {subject} ends in {left:.1?} and is not renewed"),
+        format!("the lease on {subject} was not renewed {left:.1?} before its end"),
+    )
 }
 
 /// Appends the reasons of nodes to a message, in one line.
@@ -76,6 +87,13 @@ pub(super) fn with_reasons(message: String, reasons: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_report_after_the_end_of_the_command_is_in_the_past() {
+        let (now, afterwards) = missing_renewal("job", Duration::from_millis(863));
+        assert_eq!(now, "the lease on job ends in 863.0ms and is not renewed");
+        assert_eq!(afterwards, "the lease on job was not renewed 863.0ms before its end");
+    }
 
     #[test]
     fn a_missing_renewal_and_the_next_renewal_are_reported_once() {

@@ -1,9 +1,12 @@
 //! `redquorum bench`.
 
 use redquorum::{Quorum, admin};
-use redquorum_tests::Cluster;
+use redquorum_tests::{Cluster, eventually};
+use rustix::process::Signal;
 
-use super::redquorum::{command_on, exit_code, json, output, stderr, stdout};
+use super::redquorum::{
+    TIME_LIMIT, command_on, exit_code, json, output, send_signal, stderr, stdout, wait_for_output,
+};
 
 /// Starts three servers, and initialises them as a quorum.
 async fn initialised_cluster() -> Cluster {
@@ -48,6 +51,35 @@ async fn the_table_of_a_benchmark_lists_locks_unlocks_and_nodes() {
         text.trim_end().lines().last().unwrap().contains("locks and unlocks per second, by 1 task in"),
         "{text}"
     );
+}
+
+/// Returns the largest memory that a process has used, in MiB.
+fn peak_memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
+}
+
+/// A thousand tasks with two histograms each would take more than 200 MiB.
+#[tokio::test]
+async fn a_signal_ends_a_benchmark_of_many_tasks_that_share_their_histograms() {
+    let cluster = initialised_cluster().await;
+    let arguments = ["--json", "bench", "--tasks", "1000", "--duration", "1h"];
+    let bench = command_on(&cluster, arguments).spawn().unwrap();
+    let pid = bench.id().unwrap();
+    eventually(TIME_LIMIT, "every task has locked", async || {
+        let keys = cluster.server(0).keys().await;
+        keys.iter().filter(|key| key.starts_with("redisson_lock_token:")).count() == 1000
+    })
+    .await;
+    let memory = peak_memory(pid);
+    send_signal(pid, Signal::TERM);
+    let ended = wait_for_output(bench).await;
+    assert_eq!(exit_code(&ended), 0, "{}", stderr(&ended));
+    assert!(json(&ended)[0]["lock"]["count"].as_u64().unwrap() >= 1000, "{}", stdout(&ended));
+    assert!(memory < 150, "{memory} MiB");
+    let keys = cluster.server(0).keys().await;
+    assert!(keys.iter().all(|key| key.starts_with("redquorum:")), "{keys:?}");
 }
 
 #[tokio::test]

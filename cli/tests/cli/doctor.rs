@@ -117,7 +117,25 @@ async fn servers_that_evict_keys_or_have_no_memory_are_found() {
     assert_finding(&doctor, "eviction", Some(evicting.port()), "fail", "volatile-lru");
     assert_finding(&doctor, "memory", Some(full.port()), "fail", "counter_ttl");
     assert_finding(&doctor, "writes", Some(full.port()), "fail", "OOM");
+    assert_finding(&doctor, "quorum", None, "warn", "2 of 3 nodes vote");
     assert_finding(&doctor, "eviction", Some(cluster.server(1).port()), "ok", "noeviction");
+}
+
+#[tokio::test]
+async fn a_missing_permission_to_unsubscribe_or_to_load_scripts_is_found_alone() {
+    let cluster = initialised_cluster(ServerOptions::default()).await;
+    let port = Some(cluster.server(1).port());
+    let mute = doctor_with_permissions(&cluster, &["~*", "&*", "+@all", "-unsubscribe"], &[]).await;
+    let (level, text) = found(&mute, "notices", port);
+    assert_eq!((level.as_str(), text.contains("waiters poll")), ("warn", false), "{text}");
+    assert!(text.contains("): channels stay subscribed; ACL SETUSER ... +subscribe +unsubscribe"), "{text}");
+    assert_finding(&mute, "quorum", None, "ok", "3 of 3 nodes vote");
+    let blind = doctor_with_permissions(&cluster, &["~*", "&*", "+@all", "-script"], &[]).await;
+    let (level, text) = found(&blind, "scripts", port);
+    assert_eq!(level, "fail", "{text}");
+    assert!(text.starts_with("scripts do not work: script|load ("), "{text}");
+    assert!(text.ends_with("; ACL SETUSER ... +script|load"), "{text}");
+    assert_finding(&blind, "quorum", None, "fail", "0 of 3 nodes vote");
 }
 
 #[tokio::test]

@@ -47,6 +47,28 @@ async fn the_help_of_every_command_matches_its_file() {
     }
 }
 
+/// In `run` and `elect`, `--` begins the command to run, so a name that begins with `-` cannot be put after `--`.
+#[tokio::test]
+async fn no_tip_puts_a_value_after_the_dashes_of_a_command_to_run() {
+    for arguments in [
+        &["run", "-x", "--", "true"][..],
+        &["run", "x", "--wait", "-1s", "--", "true"],
+        &["elect", "-x", "--value", "v", "--", "true"],
+    ] {
+        let refused = output(redquorum(arguments)).await;
+        let text = stderr(&refused);
+        assert_eq!(exit_code(&refused), 64, "{arguments:?}: {text}");
+        assert!(
+            text.contains("unexpected argument") && !text.contains("as a value"),
+            "{arguments:?}: {text}"
+        );
+    }
+    let inspect = output(redquorum(["inspect", "-x"])).await;
+    assert!(stderr(&inspect).contains("'-- -x'"), "{}", stderr(&inspect));
+    let typo = output(redquorum(["run", "x", "--wiat", "1s", "--", "true"])).await;
+    assert!(stderr(&typo).contains("'--wait'"), "{}", stderr(&typo));
+}
+
 /// Each command accepts the shared options, but only the general help lists them.
 #[tokio::test]
 async fn the_help_of_a_command_names_shared_options_in_one_line() {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     pty::Pty,
-    redquorum::{TIME_LIMIT, command_on, exit_code, json, output, stderr},
+    redquorum::{TIME_LIMIT, command_on, exit_code, json, output, stderr, stdout},
 };
 
 /// Names, and their quoted forms for a shell.
@@ -87,6 +87,22 @@ async fn each_name_is_printed_in_json_without_loss() {
     let unlocked = &json(&output(unlock).await)[0];
     assert_eq!(name_of(&unlocked["before"]), b"a\xff");
     slot.release().await.unwrap();
+}
+
+/// A user may give a url in place of a name.
+#[tokio::test]
+async fn a_name_is_shown_so_that_it_can_be_copied_but_without_a_password() {
+    let cluster = Cluster::start(1).await;
+    for (name, shown) in
+        [("it's", "it's"), ("a \"b\"", "a \"b\""), ("redis://me:secret@host:6379", "redis://***@host:6379")]
+    {
+        let run = output(command_on(&cluster, ["run", name, "--quorum-timeout", "0s", "-c", "true"])).await;
+        let inspect = output(command_on(&cluster, ["inspect", name])).await;
+        let text = stderr(&run) + &stdout(&inspect);
+        assert!(text.contains(&format!("no quorum for {shown}: ")), "{text}");
+        assert!(text.contains(&format!("{shown} is unclear")), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
 }
 
 #[tokio::test]

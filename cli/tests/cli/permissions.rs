@@ -128,6 +128,25 @@ async fn doctor_names_the_remedy_if_one_kind_of_channel_is_missing() {
     }
 }
 
+/// Slots and scripts are no words of the user.
+#[tokio::test]
+async fn a_missing_permission_is_reported_with_the_user_and_the_name_of_the_semaphore() {
+    let own = ["node", "quarantine", "dirty", "connect", "health"].map(|key| format!("~redquorum:{key}"));
+    let no_slots = format!("~lock:* ~redisson_lock_token:* {} &* +@all", own.join(" "));
+    for (rules, words) in [
+        (&*no_slots, "redquorum: no quorum for a permit of gpu: 2 of 3 nodes needed; "),
+        ("~* &* +@all -script", "'script|load' command"),
+    ] {
+        let (_cluster, command) = nodes(ServerOptions::default(), rules).await;
+        drop(output(command(&["init"])).await);
+        let run = output(command(&["run", "gpu", "-n", "2", "--quorum-timeout", "0s", "-c", "true"])).await;
+        let printed = stderr(&run);
+        assert_eq!(exit_code(&run), 69, "{rules}: {printed}");
+        assert!(printed.contains(words) && !printed.contains("redquorum:slot"), "{rules}: {printed}");
+        assert!(printed.to_lowercase().contains("user app"), "{rules}: {printed}");
+    }
+}
+
 /// The client logs a reason once for each connection, even if many notices are refused.
 #[tokio::test]
 async fn a_refused_notice_is_logged_once_for_each_node() {

@@ -123,7 +123,8 @@ async fn the_reason_of_a_sudden_loss_is_reported() {
     assert_eq!(exit_code(&unlocked), 0, "{}", stderr(&unlocked));
     let job = wait_for_output(job).await;
     assert_eq!(exit_code(&job), 79, "{}", stderr(&job));
-    let reason = "the lease on job is lost: the nodes do not have it any more";
+    let reason = "the lease on job is lost: the nodes do not have it any more: it was force-unlocked, or its keys \
+                  were deleted or lost";
     let (kill, failure) = (stderr(&job).lines().next().unwrap().to_owned(), stderr(&job));
     assert!(kill.contains(&format!("{reason}: SIGKILL")), "{kill}");
     assert!(failure.lines().last().unwrap().contains(reason), "{failure}");

@@ -3,10 +3,13 @@
 use std::time::{Duration, Instant};
 
 use redquorum_tests::{Cluster, eventually};
+use rustix::process::Signal;
 use tokio::{io::AsyncWriteExt, process::Command};
 
 use super::{
-    redquorum::{exit_code, json, output, redquorum, stderr, stdout, wait_for_output},
+    redquorum::{
+        TIME_LIMIT, exit_code, json, output, redquorum, send_signal, stderr, stdout, wait_for_output,
+    },
     scratch::Scratch,
     terminal::on_a_terminal,
 };
@@ -254,6 +257,39 @@ async fn a_killed_move_is_given_up_and_then_repeated() {
     assert_eq!(exit_code(&late), 78, "{}", stderr(&late));
     assert!(stderr(&late).contains("can no longer be given up"), "{}", stderr(&late));
     assert_eq!(fixture.run_status("new").await, 0);
+}
+
+#[tokio::test]
+async fn an_interrupted_move_names_both_ways_to_go_on() {
+    let fixture = Fixture::start().await;
+    let new = fixture.scratch.file("new.toml");
+    let text = std::fs::read_to_string(&new).unwrap().replace("max_ttl = '1s'", "max_ttl = '60s'");
+    std::fs::write(&new, text).unwrap();
+    for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let interrupted = fixture.reconfigure(&["--yes"]).spawn().unwrap();
+        let is_closed = async || fixture.run_status("old").await == 78;
+        eventually(TIME_LIMIT, "the old nodes are closed", is_closed).await;
+        send_signal(interrupted.id().unwrap(), signal);
+        let interrupted = wait_for_output(interrupted).await;
+        assert_eq!(exit_code(&interrupted), status, "{}", stderr(&interrupted));
+        for words in ["the old nodes may be closed", "run the same command again", "--give-up"] {
+            assert!(stderr(&interrupted).contains(words), "{words:?} is not in {}", stderr(&interrupted));
+        }
+        let config = |name: &str| ["--config".to_owned(), fixture.scratch.file(&format!("{name}.toml"))];
+        let inspect =
+            output(redquorum([&config("old")[..], &["inspect", "job"].map(str::to_owned)].concat())).await;
+        let printed = stderr(&inspect);
+        assert_eq!(exit_code(&inspect), 78, "{printed}");
+        assert!(printed.contains("`--give-up`") && !printed.contains("moves a quorum"), "{printed}");
+        assert!(!printed.contains("admin::"), "{printed}");
+        let doctor = ["doctor", "--watch", "0"].map(str::to_owned);
+        let doctor = output(redquorum([&config("new")[..], &doctor].concat())).await;
+        assert_eq!(exit_code(&doctor), 81, "{}", stdout(&doctor));
+        assert!(stdout(&doctor).contains("end the move or give it up"), "{}", stdout(&doctor));
+        assert!(!stdout(&doctor).contains("redquorum init"), "{}", stdout(&doctor));
+        let given_up = output(fixture.reconfigure(&["--give-up"])).await;
+        assert_eq!(exit_code(&given_up), 0, "{}", stderr(&given_up));
+    }
 }
 
 #[tokio::test]

@@ -122,7 +122,7 @@ impl RedisConnection {
             Ok(()) if is_broken || pushes.has_ended => Some(self.raw.node_error(&broken())),
             Ok(()) => None,
         };
-        self.events.extend(node_error.map(ConnectionEvent::Closed));
+        self.events.extend(node_error.map(|error| ConnectionEvent::Closed(self.raw.with_user(error))));
     }
 
     /// Sets the limits for the unanswered commands. The bytes of several answers may be read before the first of them is

@@ -188,10 +188,17 @@ impl ConnectionNotices {
     pub(super) fn notice_refused(&mut self, command: NoticeCommand, error: &NodeError) {
         self.monitor.notice_refused(&self.node, command);
         if self.refusals.must_log(command, error) {
-            tracing::warn!(
-                node = %self.node, command = command.name(), %error,
-                "node refuses notices: waiters poll"
-            );
+            match command {
+                NoticeCommand::Publish | NoticeCommand::Subscribe => tracing::warn!(
+                    node = %self.node, command = command.name(), %error,
+                    "node refuses notices: waiters poll"
+                ),
+                // The node goes on sending the notices, which the client ignores.
+                NoticeCommand::Unsubscribe => tracing::warn!(
+                    node = %self.node, command = command.name(), %error,
+                    "node refuses the end of subscriptions: its channels pile up"
+                ),
+            }
         }
     }
 

@@ -88,7 +88,11 @@ async fn held_unreachable_expired_and_revoked_have_different_results() {
         put_lock(server, "held", "other:7", Some(Duration::from_secs(10))).await;
     }
     let error = guard.renew().await.unwrap_err();
-    assert_eq!(error.to_string(), "the lease on held is lost: the nodes do not have it any more");
+    assert_eq!(
+        error.to_string(),
+        "the lease on held is lost: the nodes do not have it any more: it was force-unlocked, or its keys \
+         were deleted or lost"
+    );
     assert_eq!(loss(error), LossReason::Revoked);
 
     for server in cluster.servers() {

@@ -55,7 +55,7 @@ pub(super) async fn query(
             let failed = probe(connection, "EVALSHA", hash, &name, &channels).await?;
             (failed.as_ref().map(drop).map_err(Clone::clone), failed)
         }
-        Err(text) => (Err(text.clone()), Err(text.clone())),
+        Err(text) => (by_unknown_hash(connection).await?, Err(text.clone())),
     };
     let failed = match failed {
         Ok(failed) => Ok(failed),
@@ -69,6 +69,9 @@ pub(super) async fn query(
     } else {
         arrival(connection, &channels).await.map_err(NoticeFailure::Other)
     };
+    // After the arrival, because a subscription has to last until then.
+    let unsubscribed = connection.unsubscribe(&name).await?;
+    let notices = with_unsubscription(notices, unsubscribed.err());
     let (lacking_keys, lock_keys) = match &failed {
         Ok(_) => try_keys(connection, names).await?,
         Err(text) => (Vec::new(), Err(text.clone())),
@@ -101,6 +104,34 @@ fn refused_notices(subscribed: Option<String>, failed: &[(String, String)]) -> V
             Some(RefusedNotice { command, missing, text })
         })
         .collect()
+}
+
+/// Adds the refusal of `unsubscribe` to the result of the other commands of notices.
+fn with_unsubscription(
+    notices: Result<(), NoticeFailure>,
+    unsubscribed: Option<String>,
+) -> Result<(), NoticeFailure> {
+    let Some(text) = unsubscribed else { return notices };
+    let missing = Cause::of(&text).is_permission().then_some(NoticePermission::Command);
+    let refused = RefusedNotice { command: "unsubscribe", missing, text };
+    Err(match notices {
+        Ok(()) => NoticeFailure::Refused(vec![refused]),
+        Err(NoticeFailure::Refused(others)) => {
+            NoticeFailure::Refused(others.into_iter().chain([refused]).collect())
+        }
+        Err(NoticeFailure::Other(text)) => NoticeFailure::Other(text),
+    })
+}
+
+/// Returns whether the user may run scripts by their hash, if no script could be loaded. If the user may, the server
+/// reports that it has no script of this hash.
+async fn by_unknown_hash(connection: &mut NodeConnection) -> Result<Reply<()>, Disconnected> {
+    const UNKNOWN_HASH: &str = "0000000000000000000000000000000000000000";
+    let reply: Reply<i64> = connection.query(cmd("EVALSHA").arg(UNKNOWN_HASH).arg(0)).await?;
+    Ok(match reply {
+        Err(text) if !text.starts_with("NOSCRIPT") => Err(text),
+        _ => Ok(()),
+    })
 }
 
 /// Returns the refused commands of the probe. The probe tries some commands several times, but each command is returned

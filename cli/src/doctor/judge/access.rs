@@ -1,5 +1,7 @@
 //! The findings about the permissions of the user on a node, and about the writes that the node accepts.
 
+use std::collections::BTreeSet;
+
 use crate::doctor::{
     facts::{Access, CommandTrial, LockKeys, NoticeFailure, NoticePermission, RefusedNotice},
     finding::Finding,
@@ -185,7 +187,9 @@ fn notices(access: &Access) -> Finding {
                 .iter()
                 .map(|RefusedNotice { command, text, .. }| format!("{command}: {text}"))
                 .collect();
-            let found = format!("notices are refused ({}): waiters poll", shown.join("; "));
+            let arrive = refused.iter().all(|refused| refused.command == "unsubscribe");
+            let effect = if arrive { "channels stay subscribed" } else { "waiters poll" };
+            let found = format!("notices are refused ({}): {effect}", shown.join("; "));
             Finding::warn("notices", found, notice_remedy(refused))
         }
         Err(NoticeFailure::Other(text)) => Finding::warn(
@@ -203,11 +207,12 @@ fn notice_remedy(refused: &[RefusedNotice]) -> String {
         .iter()
         .filter_map(|refused| match refused.missing? {
             NoticePermission::Channel => Some("&redisson_lock__channel:*"),
-            NoticePermission::Command if refused.command == "subscribe" => Some("+subscribe +unsubscribe"),
-            NoticePermission::Command => Some("+publish"),
+            NoticePermission::Command if refused.command == "publish" => Some("+publish"),
+            NoticePermission::Command => Some("+subscribe +unsubscribe"),
         })
         .collect();
-    rules.dedup();
+    let mut known = BTreeSet::new();
+    rules.retain(|rule| known.insert(*rule));
     let renamed = refused.iter().filter(|refused| refused.missing.is_none());
     let settings = renamed.map(|refused| {
         format!("let the server run `{}` under its own name (`rename-command`)", refused.command)

@@ -7,7 +7,7 @@ use redquorum::RestartGuard;
 use super::is_guarded;
 use crate::{
     doctor::{
-        facts::{ExpectedSettings, Info, NodeMetadata, ServerFacts},
+        facts::{ExpectedSettings, Facts, Info, NodeMetadata, ServerFacts},
         finding::Finding,
         refusal::remedy,
     },
@@ -26,7 +26,14 @@ pub(super) enum Voting {
     Unknown,
 }
 
-pub(super) fn fingerprint(server: &ServerFacts, expected: &ExpectedSettings) -> Finding {
+/// Whether a move has closed any node, and neither ended nor was given up.
+pub(super) fn is_moving(facts: &Facts) -> bool {
+    let servers = facts.nodes.iter().filter_map(|node| node.server.as_ref().ok());
+    let mut metadata = servers.filter_map(|server| server.metadata.as_ref().ok()?.as_ref());
+    metadata.any(|metadata| metadata.fingerprint.starts_with(CLOSED))
+}
+
+pub(super) fn fingerprint(server: &ServerFacts, expected: &ExpectedSettings, is_moving: bool) -> Finding {
     let ours = &expected.fingerprint;
     match &server.metadata {
         Err(text) => Finding::unknown("metadata", text, remedy(text, "hmget", "~redquorum:*")),
@@ -45,19 +52,29 @@ pub(super) fn fingerprint(server: &ServerFacts, expected: &ExpectedSettings) -> 
             "correct the settings or the address; to change a quorum, use `redquorum reconfigure`; \
              if the node is left over from another quorum, FLUSHALL it",
         ),
+        Ok(None) if is_guarded(expected.guard) && is_moving => Finding::warn(
+            "metadata",
+            "not initialised, and other nodes are closed by a move of the quorum",
+            "end the move or give it up: a move admits its new nodes itself",
+        ),
         Ok(None) if is_guarded(expected.guard) => Finding::warn(
             "metadata",
             "not initialised",
-            "`redquorum init`, but only if no client has ever locked here; after a restart or a flush, the node \
-             votes again after its quarantine",
+            "`redquorum init`, but only if no client has ever locked here, and not during a move; after a restart or \
+             a flush, the node votes again after its quarantine",
         ),
         Ok(None) => Finding::ok("metadata", "none, and without a restart guard none is needed"),
     }
 }
 
-pub(super) fn quarantine(server: &ServerFacts, guard: RestartGuard) -> Finding {
-    let advice = "wait before you restart the next node; `redquorum init` ends the quarantine at once, but only if \
-                  no client has ever locked here";
+pub(super) fn quarantine(server: &ServerFacts, guard: RestartGuard, is_moving: bool) -> Finding {
+    let advice = match is_moving {
+        true => "wait before you restart the next node",
+        false => {
+            "wait before you restart the next node; `redquorum init` ends the quarantine at once, but only if no \
+             client has ever locked here, and not during a move"
+        }
+    };
     match &server.quarantine {
         Err(text) => Finding::unknown("quarantine", text, remedy(text, "pttl", "~redquorum:*")),
         Ok(Some(rest)) if is_guarded(guard) => {

@@ -21,13 +21,17 @@ mod tests;
 
 /// Returns the findings: first about each node, and then about all nodes together.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
-    let nodes = facts.nodes.iter().flat_map(|node| of_node(&facts.expected, node));
-    nodes.chain(quorum::judge(facts)).collect()
+    let is_moving = metadata::is_moving(facts);
+    let of_nodes: Vec<Vec<Finding>> =
+        facts.nodes.iter().map(|node| of_node(&facts.expected, node, is_moving)).collect();
+    let of_all_nodes = quorum::judge(facts, &of_nodes);
+    of_nodes.into_iter().flatten().chain(of_all_nodes).collect()
 }
 
-fn of_node(expected: &ExpectedSettings, node: &NodeFacts) -> Vec<Finding> {
+/// `is_moving`: whether a move has closed any node.
+fn of_node(expected: &ExpectedSettings, node: &NodeFacts, is_moving: bool) -> Vec<Finding> {
     let mut findings = match &node.server {
-        Ok(server) => of_server(expected, server, node.is_behind_sentinel),
+        Ok(server) => of_server(expected, server, node.is_behind_sentinel, is_moving),
         Err(Disconnected { reason, error }) => {
             vec![Finding::fail("reachable", reason, connection_advice(error.as_ref()))]
         }
@@ -52,7 +56,12 @@ fn connection_advice(error: Option<&NodeError>) -> &'static str {
     }
 }
 
-fn of_server(expected: &ExpectedSettings, server: &ServerFacts, is_behind_sentinel: bool) -> Vec<Finding> {
+fn of_server(
+    expected: &ExpectedSettings,
+    server: &ServerFacts,
+    is_behind_sentinel: bool,
+    is_moving: bool,
+) -> Vec<Finding> {
     let mut findings = vec![Finding::ok("reachable", "the server answers with RESP3")];
     match &server.info {
         Ok(info) => {
@@ -74,8 +83,8 @@ fn of_server(expected: &ExpectedSettings, server: &ServerFacts, is_behind_sentin
     findings.push(server::latency(&server.latencies, expected.node_timeout));
     findings.extend(clocks::of_node(&server.clock, expected.drift));
     findings.extend(access::judge(&server.access));
-    findings.push(metadata::fingerprint(server, expected));
-    findings.push(metadata::quarantine(server, expected.guard));
+    findings.push(metadata::fingerprint(server, expected, is_moving));
+    findings.push(metadata::quarantine(server, expected.guard, is_moving));
     findings
 }
 

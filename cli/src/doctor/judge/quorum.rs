@@ -10,16 +10,21 @@ use crate::{
     counted::{counted, some_of},
     doctor::{
         facts::{Facts, Info, NodeFacts},
-        finding::Finding,
+        finding::{Finding, Level},
     },
 };
 
-pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+/// The checks of a node whose failure means that the node grants no lock to this user.
+const CHECKS_OF_VOTES: [&str; 8] =
+    ["mode", "role", "info", "clock", "scripts", "permissions", "commands", "writes"];
+
+/// `of_nodes` has the findings about each node, in the order of the nodes.
+pub(super) fn judge(facts: &Facts, of_nodes: &[Vec<Finding>]) -> Vec<Finding> {
     let mut findings = vec![node_count(facts)];
     findings.push(servers(facts));
     findings.push(hosts(facts));
     findings.extend(clocks::among(facts));
-    findings.push(votes(facts));
+    findings.push(votes(facts, of_nodes));
     findings
 }
 
@@ -98,10 +103,11 @@ fn hosts(facts: &Facts) -> Finding {
 }
 
 /// Judges whether a lock can be acquired now.
-fn votes(facts: &Facts) -> Finding {
+fn votes(facts: &Facts, of_nodes: &[Vec<Finding>]) -> Finding {
     let (nodes, needed) = (facts.nodes.len(), facts.expected.votes_needed);
     let count = |wanted| {
-        let servers = facts.nodes.iter().filter_map(|node| node.server.as_ref().ok());
+        let nodes = facts.nodes.iter().zip(of_nodes).filter(|(_, findings)| !refuses_locks(findings));
+        let servers = nodes.filter_map(|(node, _)| node.server.as_ref().ok());
         servers.filter(|server| voting(server, &facts.expected) == wanted).count()
     };
     let (voting, unknown) = (count(Voting::Votes), count(Voting::Unknown));
@@ -122,4 +128,11 @@ fn votes(facts: &Facts) -> Finding {
         found,
         "no lock can be acquired now: see the findings above for the reasons and times",
     )
+}
+
+/// Whether a node grants no lock to this user, according to the findings about the node.
+fn refuses_locks(findings: &[Finding]) -> bool {
+    let is_failure_of_votes =
+        |finding: &Finding| finding.level == Level::Fail && CHECKS_OF_VOTES.contains(&finding.check);
+    findings.iter().any(is_failure_of_votes)
 }

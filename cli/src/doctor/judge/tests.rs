@@ -480,6 +480,21 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         "publish: NOPERM no): waiters poll; ACL SETUSER ... &redisson_lock__channel:*",
     ),
     (
+        |facts| refuse_notices(facts, &[("unsubscribe", Some(NoticePermission::Command))]),
+        "notices",
+        Level::Warn,
+        "(unsubscribe: NOPERM no): channels stay subscribed; ACL SETUSER ... +subscribe +unsubscribe",
+    ),
+    (
+        |facts| {
+            let missing = Some(NoticePermission::Command);
+            refuse_notices(facts, &[("subscribe", missing), ("publish", missing), ("unsubscribe", missing)]);
+        },
+        "notices",
+        Level::Warn,
+        "waiters poll; ACL SETUSER ... +subscribe +unsubscribe +publish",
+    ),
+    (
         |facts| refuse_notices(facts, &[("publish", None)]),
         "notices",
         Level::Warn,
@@ -500,7 +515,12 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     ),
     (|facts| server(facts).access.trial = Err(forbidden()), "waiting", Level::Warn, "cannot tell; scripts"),
     (|facts| server(facts).access.trial = Err(forbidden()), "writes", Level::Warn, "cannot tell; scripts"),
-    (|facts| server(facts).metadata = Ok(None), "metadata", Level::Warn, "not initialised; redquorum init"),
+    (
+        |facts| server(facts).metadata = Ok(None),
+        "metadata",
+        Level::Warn,
+        "not initialised; redquorum init; move",
+    ),
     (|facts| server(without_guard(facts)).metadata = Ok(None), "metadata", Level::Ok, "none is needed"),
     (
         |facts| {
@@ -575,6 +595,26 @@ const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
         "2 of 3 nodes vote",
     ),
     (|facts| facts.nodes[1].server = disconnected(None), "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (|facts| refuse(facts, "set", "OOM why"), "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (|facts| refuse(without_guard(facts), "set", "READONLY why"), "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (|facts| info(facts).role = "slave".to_owned(), "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (|facts| info(facts).mode = "cluster".to_owned(), "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (|facts| forbid(facts, "hset"), "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (|facts| server(facts).access.loads = Err(forbidden()), "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (|facts| server(facts).info = Err(forbidden()), "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (|facts| clock(facts).ahead = 3602.0, "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (
+        |facts| {
+            refuse(facts, "set", "OOM why");
+            facts.nodes[0].server = facts.nodes[1].server.clone();
+        },
+        "quorum",
+        Level::Fail,
+        "1 of 3 nodes votes",
+    ),
+    // Without these permissions, the node still grants locks.
+    (|facts| forbid(facts, "zadd"), "quorum", Level::Ok, "3 of 3 nodes vote"),
+    (|facts| forbid(facts, "scan"), "quorum", Level::Ok, "3 of 3 nodes vote"),
     (
         |facts| {
             facts.nodes[0].server = disconnected(None);
@@ -603,6 +643,22 @@ fn finding_of<'a>(findings: &'a [Finding], check: &str, node: Option<&str>) -> &
     let (first, second) = (found.next(), found.next());
     assert!(second.is_none(), "{check} has two findings");
     first.unwrap_or_else(|| panic!("{check} of {node:?} is not among {findings:#?}"))
+}
+
+#[test]
+fn no_remedy_names_init_while_a_move_has_closed_a_node() {
+    let mut facts = sound_quorum();
+    server(&mut facts).metadata = Ok(None);
+    server(&mut facts).quarantine = Ok(Some(Duration::from_secs(40)));
+    let names_init = |facts: &Facts| judge(facts).iter().any(|finding| finding.to_string().contains("init`"));
+    assert!(names_init(&facts));
+    let fingerprint = "closed for name=b from name=a by 1".to_owned();
+    let closed = NodeMetadata { incarnation: "run1/life".to_owned(), fingerprint };
+    facts.nodes[0].server.as_mut().unwrap().metadata = Ok(Some(closed));
+    assert!(!names_init(&facts), "{:?}", judge(&facts));
+    let finding = judge(&facts);
+    let finding = finding_of(&finding, "metadata", Some("node-2:6379"));
+    assert!(finding.to_string().contains("end the move or give it up"), "{finding}");
 }
 
 fn check_case(case: &(FactsChange, &str, Level, &str), node: Option<&str>) {
