@@ -288,6 +288,12 @@ contention() {
         --nodes 5 --contenders 1,2,10 --plot "$scratch/contention.svg"
 }
 
+# A small fleet of clients through all faults of the benchmark. The ttl is short, so that leases are renewed within the
+# watched time, and longer than the time in which all restarted nodes take no renewals.
+fleet() {
+    cargo test --package redquorum-benches --bench fleet -- --clients 20 --ttl 15 --watch 6 --check
+}
+
 # Starts the command in a container, as a user other than root.
 image() {
     local status=0
@@ -376,6 +382,7 @@ second_tier() {
     stage "lint of recipes and benchmarks" cargo clippy "${other_members[@]}" --all-targets --all-features -- -D warnings
     stage "recipes" recipes
     stage "contention" contention
+    stage "fleet of 20 clients" fleet
     stage "install systemd-analyze" install_systemd
     stage "units of systemd" units
     stage "image of the command" image

@@ -114,28 +114,28 @@ fn holder_of(found: &Inspection) -> Option<String> {
 
 /// Reports the nodes that cannot be connected, if too few nodes remain for a quorum, until the future is dropped.
 ///
-/// The client is not connected yet, so the nodes are tried with short plain connections. The caller reports the end of
-/// the shortage, because the client that connects detects the end first.
+/// The client is not connected yet, so the nodes are tried with short plain connections, once the client has not
+/// connected for [`FIRST_REPORT`]. A connection costs the server as much as the connection of a client, so a command
+/// that connects at once dials each node only once. The caller reports the end of the shortage, because the client that
+/// connects detects the end first.
 pub(crate) async fn report_connecting(
     nodes: &[NodeConnector],
     needed: usize,
     reporter: &mut ShortageReporter,
     messages: &Messages,
 ) -> Infallible {
-    let mut min_delay = FIRST_REPORT;
+    stopwatch::pause(FIRST_REPORT).await;
     loop {
         let attempts = nodes.iter().map(async |node| {
             let Disconnected { reason, .. } = NodeConnection::open(node, ANSWER_TIMEOUT).await.err()?;
             Some((node.address().to_owned(), reason))
         });
-        let (connected, ()) = tokio::join!(join_all(attempts), stopwatch::pause(min_delay));
-        let failed = connected.into_iter().flatten();
+        let failed = join_all(attempts).await.into_iter().flatten();
         if let Some(shortage) = Shortage::of_connects(nodes.len(), needed, failed)
             && let Some(message) = reporter.report(Some(shortage))
         {
             messages.notice(&message);
         }
         stopwatch::pause(INTERVAL).await;
-        min_delay = Duration::ZERO;
     }
 }

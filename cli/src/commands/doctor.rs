@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
-use clap::Args;
+use clap::{Args, value_parser};
 use redquorum::__command::keys_of;
 
 use crate::{
@@ -43,6 +43,10 @@ pub(crate) struct Doctor {
     /// and 0 skips this check
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, default_value = "1s")]
     watch: Duration,
+    /// Also check whether each server has room for this number of clients: connections, waiting
+    /// connections, idle connections and memory
+    #[arg(long, value_name = "COUNT", value_parser = value_parser!(u32).range(1..))]
+    clients: Option<u32>,
 }
 
 impl Doctor {
@@ -59,7 +63,7 @@ impl Doctor {
         }
         let settings = app.settings()?;
         let waiting = WaitLine::show(&app.messages, "checking the nodes".to_owned());
-        let facts = gather(&settings, self.watch, &names).await?;
+        let facts = gather(&settings, self.watch, &names, self.clients.map(u64::from)).await?;
         drop(waiting);
         let findings = judge(&facts);
         for finding in findings.iter().filter(|finding| self.all || finding.level > Level::Ok) {

@@ -23,6 +23,8 @@ pub(crate) struct ExpectedSettings {
     pub(crate) ttl: Duration,
     pub(crate) max_ttl: Duration,
     pub(crate) drift: f64,
+    /// The number of clients that each server has to have room for; `None` if the user gave no number.
+    pub(crate) clients: Option<u64>,
 }
 
 /// The facts about a node.
@@ -46,6 +48,8 @@ pub(crate) struct ServerFacts {
     pub(crate) persistence: Persistence,
     /// `min-replicas-max-lag`, in seconds.
     pub(crate) max_lag: Reply<String>,
+    /// The settings of connections; `None` if the user gave no number of clients.
+    pub(crate) connections: Option<ConnectionSettings>,
     /// The latency of each measured answer.
     pub(crate) latencies: Vec<Duration>,
     pub(crate) clock: Reply<ClockReading>,
@@ -71,7 +75,12 @@ pub(crate) struct Info {
     pub(crate) replicas: u64,
     /// Whether the server refuses writes without enough replicas.
     pub(crate) requires_replicas: bool,
+    /// `maxclients`, the largest number of connections; 0 if unknown.
+    pub(crate) max_connections: u64,
+    pub(crate) connections: u64,
     pub(crate) used_memory: u64,
+    /// The memory of the machine; 0 if unknown.
+    pub(crate) machine_memory: u64,
     /// `maxmemory`; 0 for no limit.
     pub(crate) max_memory: u64,
     pub(crate) eviction: String,
@@ -85,6 +94,15 @@ pub(crate) struct Persistence {
     pub(crate) appendfsync: Reply<String>,
     pub(crate) no_appendfsync_on_rewrite: Reply<String>,
     pub(crate) aof_load_truncated: Reply<String>,
+}
+
+/// The settings of connections that only `CONFIG GET` returns.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectionSettings {
+    /// `tcp-backlog`, the largest number of connections that wait for the server to accept them.
+    pub(crate) backlog: Reply<String>,
+    /// `timeout`, the seconds after which the server closes an idle connection; 0 for never.
+    pub(crate) idle_timeout: Reply<String>,
 }
 
 /// A node's clock, compared with this machine's clock.

@@ -477,3 +477,38 @@ async fn invalid_settings_are_an_error_instead_of_a_finding() {
         stderr(&doctor)
     );
 }
+
+/// The servers have room for 100 clients. A user with only the permissions of locks may not read all settings.
+#[tokio::test]
+async fn room_for_a_number_of_clients_is_checked_on_request() {
+    let cluster = initialised_cluster(ServerOptions::default().config("maxclients", "500")).await;
+    let node = cluster.server(1);
+    let port = Some(node.port());
+    let doctor =
+        async |clients| output(command_on(&cluster, [&QUICK[..], &["--clients", clients]].concat())).await;
+    let few = doctor("100").await;
+    assert_eq!(exit_code(&few), 0, "{}", stdout(&few));
+    assert_finding(&few, "connections", port, "ok", "maxclients 500, for 100 clients");
+    assert_finding(&few, "backlog", port, "ok", "tcp-backlog 511");
+    assert_finding(&few, "timeout", port, "ok", "timeout 0");
+    assert_finding(&few, "capacity", port, "ok", "with 100 clients");
+    node.command(&["CONFIG", "SET", "timeout", "60"]).await;
+    node.command(&["CONFIG", "SET", "maxmemory", "20mb"]).await;
+    let many = doctor("2000").await;
+    assert_eq!(exit_code(&many), 81);
+    assert_finding(&many, "connections", port, "fail", "CONFIG SET maxclients 4100");
+    assert_finding(&many, "backlog", port, "warn", "net.core.somaxconn 2000");
+    assert_finding(&many, "timeout", port, "warn", "CONFIG SET timeout 0");
+    assert_finding(&many, "capacity", port, "fail", "raise maxmemory");
+    let none = output(command_on(&cluster, QUICK)).await;
+    for finding in json(&none) {
+        assert!(finding["check"] != "connections" && finding["check"] != "backlog", "{finding}");
+    }
+    let blind = ["~*", "&*", "+@all", "-config"];
+    let blind = doctor_with_permissions(&cluster, &blind, &["--clients", "100"]).await;
+    assert_finding(&blind, "connections", port, "ok", "maxclients 500");
+    for check in ["backlog", "timeout"] {
+        assert_finding(&blind, check, port, "warn", "cannot tell");
+        assert_finding(&blind, check, port, "warn", "+config|get");
+    }
+}

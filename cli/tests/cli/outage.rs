@@ -190,3 +190,36 @@ async fn a_wait_for_connections_reports_the_quorum() {
     assert_eq!(next(&mut lines_of_waiter).await, "redquorum: there is a quorum again: enough nodes answer");
     assert!(waiter.wait().await.unwrap().success());
 }
+
+/// Returns the numbers of connections that the servers have accepted since [`forget_connections`], without the
+/// connection of this query.
+async fn connections(cluster: &Cluster) -> Vec<u64> {
+    let mut counts = Vec::new();
+    for server in cluster.servers() {
+        let received = server.info_field("stats", "total_connections_received").await;
+        counts.push(received.parse::<u64>().unwrap() - 1);
+    }
+    counts
+}
+
+async fn forget_connections(cluster: &Cluster) {
+    for server in cluster.servers() {
+        server.command(&["CONFIG", "RESETSTAT"]).await;
+    }
+}
+
+/// While a run connects, the command also tries the nodes with plain connections, but only after a second. A run on a
+/// busy machine may need longer, so the run may be repeated.
+#[tokio::test]
+async fn a_run_that_connects_at_once_dials_each_node_once() {
+    let cluster = Cluster::start(3).await;
+    let init = output(command_on(&cluster, ["init"])).await;
+    assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
+    eventually(TIME_LIMIT, "a run opens one connection to each node", async || {
+        forget_connections(&cluster).await;
+        let run = output(command_on(&cluster, ["run", "job", "--", "true"])).await;
+        assert_eq!((exit_code(&run), stderr(&run)), (0, String::new()));
+        connections(&cluster).await == [1, 1, 1]
+    })
+    .await;
+}

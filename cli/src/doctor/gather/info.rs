@@ -6,7 +6,7 @@ use redquorum::unstable_redis::redis::cmd;
 
 use crate::{
     connect::{Disconnected, NodeConnection, Reply},
-    doctor::facts::{Info, Persistence},
+    doctor::facts::{ConnectionSettings, Info, Persistence},
 };
 
 pub(super) async fn query(connection: &mut NodeConnection) -> Result<Reply<Info>, Disconnected> {
@@ -38,7 +38,10 @@ fn parse(text: &str) -> Info {
         // The field exists only if `min-replicas-to-write` and `min-replicas-max-lag` are both above
         // zero.
         requires_replicas: fields.contains_key("min_slaves_good_slaves"),
+        max_connections: number("maxclients"),
+        connections: number("connected_clients"),
         used_memory: number("used_memory"),
+        machine_memory: number("total_system_memory"),
         max_memory: number("maxmemory"),
         eviction: text("maxmemory_policy"),
         appends: number("aof_enabled") == 1,
@@ -58,6 +61,13 @@ pub(super) async fn max_lag(connection: &mut NodeConnection) -> Result<Reply<Str
     setting(connection, "min-replicas-max-lag").await
 }
 
+pub(super) async fn connections(connection: &mut NodeConnection) -> Result<ConnectionSettings, Disconnected> {
+    Ok(ConnectionSettings {
+        backlog: setting(connection, "tcp-backlog").await?,
+        idle_timeout: setting(connection, "timeout").await?,
+    })
+}
+
 async fn setting(connection: &mut NodeConnection, name: &str) -> Result<Reply<String>, Disconnected> {
     let reply: Reply<HashMap<String, String>> = connection.query(cmd("CONFIG").arg("GET").arg(name)).await?;
     Ok(reply.and_then(|mut values| values.remove(name).ok_or_else(|| format!("the server has no {name}"))))
@@ -73,7 +83,8 @@ mod tests {
             "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:abc\r\n\r\n# Memory\r\n\
              used_memory:1048576\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n# \
              Persistence\r\naof_enabled:1\r\n\
-             # Replication\r\nrole:master\r\nconnected_slaves:2\r\nmin_slaves_good_slaves:2\r\nslave0:ip=127.0.0.1,port=1\r\nmaster_replid:def\r\n",
+             # Replication\r\nrole:master\r\nconnected_slaves:2\r\nmin_slaves_good_slaves:2\r\nslave0:ip=127.0.0.1,port=1\r\nmaster_replid:def\r\n\
+             # Clients\r\nconnected_clients:7\r\nmaxclients:10000\r\n# Memory\r\ntotal_system_memory:2097152\r\n",
         );
         let expected = Info {
             kind: "Redis".to_owned(),
@@ -84,7 +95,10 @@ mod tests {
             role: "master".to_owned(),
             replicas: 2,
             requires_replicas: true,
+            max_connections: 10_000,
+            connections: 7,
             used_memory: 1_048_576,
+            machine_memory: 2_097_152,
             max_memory: 0,
             eviction: "noeviction".to_owned(),
             appends: true,

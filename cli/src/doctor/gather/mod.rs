@@ -28,7 +28,8 @@ pub(crate) mod metadata;
 const MAX_QUERY_TIME: Duration = Duration::from_secs(5);
 
 /// Queries all nodes in parallel, and measures the rates of their clocks for the time `watch`. The permissions are
-/// checked for locks with the names in `names`, or for locks with any name if `names` is empty.
+/// checked for locks with the names in `names`, or for locks with any name if `names` is empty. With a number of
+/// `clients`, the servers are also asked for the settings of connections.
 ///
 /// # Errors
 ///
@@ -37,6 +38,7 @@ pub(crate) async fn gather(
     settings: &Settings,
     watch: Duration,
     names: &[Vec<u8>],
+    clients: Option<u64>,
 ) -> Result<Facts, Failure> {
     let builder = settings.builder();
     let expected = ExpectedSettings {
@@ -47,6 +49,7 @@ pub(crate) async fn gather(
         ttl: settings.effective.ttl,
         max_ttl: settings.effective.max_ttl,
         drift: settings.effective.drift,
+        clients,
     };
     let timeout = settings.effective.connect_timeout.min(MAX_QUERY_TIME);
     let nodes = connectors(&builder)?.into_iter().map(async |node| {
@@ -57,7 +60,7 @@ pub(crate) async fn gather(
             hosts,
             // The url of a node behind Sentinels names no host of the server.
             is_behind_sentinel: node.host().is_none(),
-            server: query_server(&node, timeout, watch, names).await,
+            server: query_server(&node, timeout, watch, names, clients.is_some()).await,
         }
     });
     Ok(Facts { expected, nodes: join_all(nodes).await })
@@ -84,14 +87,29 @@ async fn query_server(
     timeout: Duration,
     watch: Duration,
     names: &[Vec<u8>],
+    asks_for_connections: bool,
 ) -> Result<ServerFacts, Disconnected> {
     let mut connection = NodeConnection::open(node, timeout).await?;
     let info = info::query(&mut connection).await?;
     let persistence = info::persistence(&mut connection).await?;
     let max_lag = info::max_lag(&mut connection).await?;
+    let connections = match asks_for_connections {
+        true => Some(info::connections(&mut connection).await?),
+        false => None,
+    };
     let metadata = metadata::query(&mut connection).await?;
     let quarantine = metadata::quarantine(&mut connection).await?;
     let access = access::query(&mut connection, names).await?;
     let (latencies, clock) = clock::measure(&mut connection, watch).await?;
-    Ok(ServerFacts { info, persistence, max_lag, latencies, clock, access, metadata, quarantine })
+    Ok(ServerFacts {
+        info,
+        persistence,
+        max_lag,
+        connections,
+        latencies,
+        clock,
+        access,
+        metadata,
+        quarantine,
+    })
 }

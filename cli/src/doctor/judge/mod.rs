@@ -11,6 +11,7 @@ use crate::connect::Disconnected;
 mod access;
 mod clocks;
 mod failover;
+mod fleet;
 mod memory;
 mod metadata;
 mod persistence;
@@ -79,6 +80,9 @@ fn of_server(
             findings.extend(persistence::judge(info, &server.persistence, expected.guard));
         }
         Err(text) => findings.push(server::without_info(text, expected.guard)),
+    }
+    if let (Some(clients), Some(connections)) = (expected.clients, &server.connections) {
+        findings.extend(fleet::judge(clients, server.info.as_ref().ok(), connections));
     }
     findings.push(server::latency(&server.latencies, expected.node_timeout));
     findings.extend(clocks::of_node(&server.clock, expected.drift));

@@ -11,8 +11,8 @@ use redquorum::{RestartGuard, error::NodeError};
 use super::*;
 use crate::doctor::{
     facts::{
-        Access, ClockReading, CommandTrial, Info, LockKeys, NodeMetadata, NoticeFailure, NoticePermission,
-        Persistence, Rate, RefusedNotice,
+        Access, ClockReading, CommandTrial, ConnectionSettings, Info, LockKeys, NodeMetadata, NoticeFailure,
+        NoticePermission, Persistence, Rate, RefusedNotice,
     },
     finding::Level,
 };
@@ -29,6 +29,7 @@ fn sound_quorum() -> Facts {
         ttl: Duration::from_secs(30),
         max_ttl: Duration::from_secs(60),
         drift: 0.01,
+        clients: None,
     };
     Facts { expected, nodes: (1..=3).map(node).collect() }
 }
@@ -43,7 +44,10 @@ fn node(number: u8) -> NodeFacts {
         role: "master".to_owned(),
         replicas: 0,
         requires_replicas: false,
+        max_connections: 10_000,
+        connections: 7,
         used_memory: 50 << 20,
+        machine_memory: 1 << 30,
         max_memory: 100 << 20,
         eviction: "noeviction".to_owned(),
         appends: true,
@@ -71,6 +75,7 @@ fn node(number: u8) -> NodeFacts {
         info: Ok(info),
         persistence,
         max_lag: Ok("10".to_owned()),
+        connections: None,
         latencies: vec![Duration::from_millis(1), Duration::from_millis(3), Duration::from_millis(2)],
         clock: Ok(ClockReading { ahead: 0.02, error_bound: 0.001, rate }),
         access,
@@ -122,6 +127,19 @@ fn behind_sentinel(facts: &mut Facts) -> &mut Facts {
     info(facts).replicas = 1;
     info(facts).requires_replicas = true;
     facts
+}
+
+/// Checks the nodes for this number of clients. The second node has room for 2,000 clients.
+fn for_clients(facts: &mut Facts, clients: u64) -> &mut Facts {
+    facts.expected.clients = Some(clients);
+    info(facts).max_memory = 1 << 30;
+    server(facts).connections =
+        Some(ConnectionSettings { backlog: Ok("2000".to_owned()), idle_timeout: Ok("0".to_owned()) });
+    facts
+}
+
+fn connection_settings(facts: &mut Facts) -> &mut ConnectionSettings {
+    server(for_clients(facts, 2000)).connections.as_mut().unwrap()
 }
 
 /// Only turns the restart guard off, as a case without another change.
@@ -265,6 +283,102 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| info(facts).used_memory = 89 << 20, "memory", Level::Ok, "89 %"),
     (|facts| info(facts).used_memory = 90 << 20, "memory", Level::Warn, "90 %; counter_ttl"),
     (|facts| info(facts).used_memory = 101 << 20, "memory", Level::Fail, "101 %"),
+    (|facts| _ = for_clients(facts, 2000), "connections", Level::Ok, "maxclients 10000, for 2000 clients"),
+    (
+        |facts| _ = for_clients(facts, 4951),
+        "connections",
+        Level::Warn,
+        "for 4951 clients; CONFIG SET maxclients 10002",
+    ),
+    (|facts| _ = for_clients(facts, 9900), "connections", Level::Warn, "LimitNOFILE"),
+    (|facts| _ = for_clients(facts, 9901), "connections", Level::Fail, "maxclients 10000, for 9901 clients"),
+    (
+        |facts| info(for_clients(facts, 2000)).max_connections = 0,
+        "connections",
+        Level::Warn,
+        "cannot tell; maxclients is 4100",
+    ),
+    (
+        |facts| server(for_clients(facts, 2000)).info = Err(forbidden()),
+        "connections",
+        Level::Warn,
+        "cannot tell; maxclients is 4100",
+    ),
+    (|facts| _ = for_clients(facts, 2000), "backlog", Level::Ok, "tcp-backlog 2000; somaxconn"),
+    (
+        |facts| _ = for_clients(facts, 2001),
+        "backlog",
+        Level::Warn,
+        "tcp-backlog 2000, for 2001 clients; set tcp-backlog 2001; net.core.somaxconn 2001",
+    ),
+    (
+        |facts| connection_settings(facts).backlog = Err(forbidden()),
+        "backlog",
+        Level::Warn,
+        "cannot tell: NOPERM; ACL SETUSER ... +config|get, or make sure of tcp-backlog 2000",
+    ),
+    (
+        |facts| connection_settings(facts).backlog = Ok("many".to_owned()),
+        "backlog",
+        Level::Warn,
+        "cannot tell: the server reports \"many\"",
+    ),
+    (|facts| _ = for_clients(facts, 2000), "timeout", Level::Ok, "timeout 0"),
+    (
+        |facts| connection_settings(facts).idle_timeout = Ok("60".to_owned()),
+        "timeout",
+        Level::Warn,
+        "idle for 60 s, and 2000 clients dial again; CONFIG SET timeout 0",
+    ),
+    (
+        |facts| connection_settings(facts).idle_timeout = Err(forbidden()),
+        "timeout",
+        Level::Warn,
+        "cannot tell: NOPERM; +config|get, or make sure of timeout 0",
+    ),
+    // The memory in use is 50 MiB, and 7 of the clients are connected.
+    (
+        |facts| _ = for_clients(facts, 2007),
+        "capacity",
+        Level::Ok,
+        "up to 175 MiB with 2007 clients, 17 % of 1024 MiB (maxmemory)",
+    ),
+    (
+        |facts| info(for_clients(facts, 2007)).max_memory = 194 << 20,
+        "capacity",
+        Level::Warn,
+        "90 % of 194 MiB; raise maxmemory",
+    ),
+    (
+        |facts| info(for_clients(facts, 2007)).max_memory = 175 << 20,
+        "capacity",
+        Level::Fail,
+        "100 % of 175 MiB; grants no locks",
+    ),
+    (
+        |facts| {
+            info(for_clients(facts, 2007)).max_memory = 0;
+            info(facts).machine_memory = 512 << 20;
+        },
+        "capacity",
+        Level::Ok,
+        "34 % of 512 MiB (the machine)",
+    ),
+    (
+        |facts| {
+            info(for_clients(facts, 2007)).max_memory = 0;
+            info(facts).machine_memory = 0;
+        },
+        "capacity",
+        Level::Warn,
+        "cannot tell: INFO has no memory",
+    ),
+    (
+        |facts| server(for_clients(facts, 2007)).info = Err(forbidden()),
+        "capacity",
+        Level::Warn,
+        "cannot tell",
+    ),
     (|facts| info(facts).appends = false, "persistence", Level::Ok, "any setting is safe"),
     (
         |facts| server(facts).persistence.appendfsync = Err(forbidden()),
@@ -706,4 +820,17 @@ fn each_check_has_a_case_with_a_warning_or_failure() {
     let all = judge(&sound_quorum()).into_iter().chain(judge(&quorum_without_guard));
     let missing: Vec<_> = all.map(|finding| finding.check).filter(|check| !covered.contains(check)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn without_a_number_of_clients_there_is_no_finding_about_a_fleet() {
+    let mut facts = sound_quorum();
+    // The server would fail each check for 9,901 clients.
+    server(for_clients(&mut facts, 9901)).connections =
+        Some(ConnectionSettings { backlog: Err(forbidden()), idle_timeout: Err(forbidden()) });
+    facts.expected.clients = None;
+    let checks: BTreeSet<&str> = judge(&facts).iter().map(|finding| finding.check).collect();
+    for check in ["connections", "backlog", "timeout", "capacity"] {
+        assert!(!checks.contains(check), "{check}");
+    }
 }
