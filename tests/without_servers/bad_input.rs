@@ -47,6 +47,11 @@ fn assert_out_of_range(error: &ConfigError, name: &str, value: &str, accepted: &
     assert_eq!((*setting, &**given, &**expected), (name, value, accepted));
 }
 
+/// Returns a duration as errors show it: a zero has no unit.
+pub(super) fn shown(given: Duration) -> String {
+    if given.is_zero() { "0".to_owned() } else { format!("{given:?}") }
+}
+
 fn three_nodes() -> QuorumBuilder {
     Quorum::builder().nodes(URLS)
 }
@@ -152,15 +157,15 @@ async fn ttls_out_of_range_are_refused_for_quorums_and_for_locks() {
     for given in [Duration::ZERO, Duration::from_nanos(1), millis(3)] {
         let error = refused(three_nodes().ttl(given)).await;
         let accepted = "4ms or more, since drift and margin leave nothing of a shorter ttl";
-        assert_out_of_range(&error, "ttl", &format!("{given:?}"), accepted);
+        assert_out_of_range(&error, "ttl", &shown(given), accepted);
         assert_eq!(error, refused_options(LockOptions::new().ttl(given)).await);
-        assert_eq!(error.to_string(), format!("ttl is {given:?}: expected {accepted}"));
+        assert_eq!(error.to_string(), format!("ttl is {}: expected {accepted}", shown(given)));
     }
     for given in [millis(60_001), Duration::MAX] {
         let error = refused(three_nodes().ttl(given)).await;
         let accepted = "at most the quorum's max_ttl of 60s: shorten it, or raise max_ttl of the whole quorum by \
                         `redquorum reconfigure` or `admin::reconfigure`";
-        assert_out_of_range(&error, "ttl", &format!("{given:?}"), accepted);
+        assert_out_of_range(&error, "ttl", &shown(given), accepted);
         assert_eq!(error, refused_options(LockOptions::new().ttl(given)).await);
     }
     let error = refused(three_nodes().ttl(millis(60_001))).await;
@@ -174,10 +179,10 @@ async fn node_timeouts_that_leave_no_time_are_refused() {
     for given in [Duration::ZERO, millis(500), millis(501)] {
         let error = refused(three_nodes().ttl(millis(500)).node_timeout(given)).await;
         let accepted = "a time above zero and below the ttl of 500ms";
-        assert_out_of_range(&error, "node_timeout", &format!("{given:?}"), accepted);
+        assert_out_of_range(&error, "node_timeout", &shown(given), accepted);
         let options = LockOptions::new().ttl(millis(500)).node_timeout(given);
         assert_eq!(error, refused_options(options).await);
-        assert_eq!(error.to_string(), format!("node_timeout is {given:?}: expected {accepted}"));
+        assert_eq!(error.to_string(), format!("node_timeout is {}: expected {accepted}", shown(given)));
     }
 }
 
@@ -204,7 +209,7 @@ async fn further_times_out_of_range_are_refused() {
 async fn poll_intervals_below_a_millisecond_are_refused() {
     for given in [Duration::ZERO, Duration::from_micros(10), Duration::from_micros(999)] {
         let error = refused_options(LockOptions::new().poll_interval(given)).await;
-        assert_out_of_range(&error, "poll_interval", &format!("{given:?}"), "1ms to 86400s");
+        assert_out_of_range(&error, "poll_interval", &shown(given), "1ms to 86400s");
     }
 }
 

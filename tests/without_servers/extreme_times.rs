@@ -4,6 +4,7 @@
 
 use std::{fmt::Debug, time::Duration};
 
+use super::bad_input::shown;
 use redquorum::{
     Error, LockOptions, MemoryCluster, MultiLock, Quorum, QuorumBuilder, RedLock, error::ConfigError,
 };
@@ -21,7 +22,7 @@ type Set<T> = fn(T, Duration) -> T;
 
 /// Asserts that a settings error names the given value.
 fn assert_names(error: &ConfigError, given: Duration) {
-    assert!(error.to_string().contains(&format!("{given:?}")), "{given:?}: {error}");
+    assert!(error.to_string().contains(&format!("is {}: ", shown(given))), "{given:?}: {error}");
 }
 
 /// If the outcome is an error of settings, asserts that the error names the given value. Other errors are accepted,
