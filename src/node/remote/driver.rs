@@ -356,8 +356,8 @@ impl Drop for Driver {
     /// the runtime ends or the task panics.
     fn drop(&mut self) {
         let mut state = self.shared.lock();
-        state.send_queue.end();
-        state.registrations.failed(&NodeError::Closed);
+        let reason = state.send_queue.end();
+        state.registrations.failed(&NodeError::Closed(reason));
         drop(state);
         self.notices.ended();
     }

@@ -328,10 +328,11 @@ impl SendQueue {
         self.in_flight.end_load();
     }
 
-    /// Ends the queue: accepts no request from now on, and answers all requests that are left.
+    /// Ends the queue: accepts no request from now on, and answers all requests that are left. Returns the reason of
+    /// the end.
     ///
     /// A queue that was not closed ends with the runtime of its client.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end(&mut self) -> ClosedReason {
         let reason = match self.stage {
             Stage::Open => ClosedReason::RuntimeEnded,
             Stage::Closing => ClosedReason::ShutDown,
@@ -346,6 +347,7 @@ impl SendQueue {
         }
         self.retries.clear();
         self.weight = 0;
+        reason
     }
 
     /// Whether the queue has ended, or is closed and need not send any further request.
