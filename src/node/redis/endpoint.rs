@@ -213,7 +213,7 @@ impl Endpoint {
             #[cfg(unix)]
             Address::Unix(path) => {
                 let stream = limit.step(DialStep::Connect, tokio::net::UnixStream::connect(path)).await?;
-                let stream = stream.map_err(|error| unreachable(&error))?;
+                let stream = stream.map_err(|error| socket_unreachable(&error))?;
                 limit
                     .step(DialStep::Login, handshake(&login, stream, config, budget))
                     .await?
@@ -270,11 +270,17 @@ async fn handshake(
 }
 
 fn unreachable(error: &io::Error) -> NodeError {
-    // A Unix socket with a full queue refuses connections at once. Over TCP, the connection only times out.
-    if error.kind() == io::ErrorKind::WouldBlock {
-        return NodeError::Unreachable(
-            "the queue of new connections is full (tcp-backlog of the server)".into(),
-        );
-    }
     NodeError::Unreachable(Arc::from(error.to_string()))
+}
+
+/// Returns the error of a Unix socket. A socket with a full queue refuses connections at once. Over TCP, the connection
+/// only times out.
+#[cfg(unix)]
+fn socket_unreachable(error: &io::Error) -> NodeError {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            NodeError::Unreachable("the queue of new connections is full (tcp-backlog of the server)".into())
+        }
+        _ => unreachable(error),
+    }
 }
