@@ -154,9 +154,9 @@ pub(super) fn of_late_write_backs(within: u64) -> impl Strategy<Value = Case> + 
     let hold = Duration::from_millis(4 * within);
     let late = || millis(1..=4 * within);
     let late = prop_oneof![late().prop_map(Verdict::Overtaken), late().prop_map(Verdict::Duplicate)];
-    // The first messages of a process to a node are `HELLO`, the lock, and the write-back.
-    let write_backs = (nodes(), late).prop_map(|(nodes, late)| (nodes, 2, late));
-    let lock_lost = select(vec![1_usize, 2, 4]).prop_map(|nodes| (nodes, 1, Verdict::Drop));
+    // The first messages of a process to a node are `HELLO`, a call without operations, the lock, and the write-back.
+    let write_backs = (nodes(), late).prop_map(|(nodes, late)| (nodes, 3, late));
+    let lock_lost = select(vec![1_usize, 2, 4]).prop_map(|nodes| (nodes, 2, Verdict::Drop));
     let losses = prop::collection::vec((nodes(), millis(0..=within)), 1..=2);
     let attempts = || prop::collection::vec(millis(0..=within / 2), 1..=8);
     let others = (attempts(), attempts());
@@ -235,9 +235,10 @@ pub(super) fn is_hand_off_slow(report: &Report) -> bool {
 pub(super) fn of_slow_answers() -> impl Strategy<Value = Case> + Clone {
     (any::<u64>().no_shrink(), select(vec![1_usize, 2, 3]), millis(300..=900), contender(2)).prop_map(
         |(seed, nodes, by, contender)| {
-            // The first two messages of a node to a process are the answer to `HELLO` and the vote.
+            // The first messages of a node to a process are the answers to `HELLO` and to a call without operations, and
+            // the vote.
             let late = |schedule: Schedule, node| {
-                schedule.with_message(0, node, Direction::Reply, 1, Verdict::Delay(by))
+                schedule.with_message(0, node, Direction::Reply, 2, Verdict::Delay(by))
             };
             let schedule = (0..nodes).fold(Schedule::without_faults(seed, nodes, 2), late);
             let holder = Step { is_renewed: false, end: StepEnd::Overstay, ..lock(Duration::ZERO, SECOND) };

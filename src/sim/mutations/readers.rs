@@ -44,10 +44,11 @@ fn of_repeated_readers() -> impl Strategy<Value = Case> + Clone {
             let write = |rest| Step { call: LockCall::TryLock, ..lock(rest, Duration::ZERO) };
             let reader = vec![read(Duration::ZERO, SECOND)];
             let mut case = without_faults(seed, vec![reader, writer.into_iter().map(write).collect()]);
-            // The first messages of a process to a node are `HELLO`, the lock, and the write-back.
+            // The first messages of a process to a node are `HELLO`, a call without operations, the lock, and the
+            // write-back.
             let to = |node, index, verdict| (node, index, verdict);
-            let messages = [to(lost, 1, Verdict::Drop), to((lost + 1) % 3, 1, Verdict::Duplicate(again))];
-            let write_backs = (0..3).map(|node| to(node, 2, Verdict::Overtaken(late)));
+            let messages = [to(lost, 2, Verdict::Drop), to((lost + 1) % 3, 2, Verdict::Duplicate(again))];
+            let write_backs = (0..3).map(|node| to(node, 3, Verdict::Overtaken(late)));
             for (node, index, verdict) in messages.into_iter().chain(write_backs) {
                 case.schedule = case.schedule.with_message(0, node, Direction::Request, index, verdict);
             }
