@@ -23,6 +23,7 @@ fn is_silence(error: &NodeError) -> bool {
         NodeError::Handshake(error) => is_silence(error),
         NodeError::Unreachable(_)
         | NodeError::TimedOut
+        | NodeError::DialTimedOut(_)
         | NodeError::Unresponsive
         | NodeError::Overloaded
         | NodeError::Disconnected => true,
