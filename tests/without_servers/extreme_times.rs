@@ -22,7 +22,8 @@ type Set<T> = fn(T, Duration) -> T;
 
 /// Asserts that a settings error names the given value.
 fn assert_names(error: &ConfigError, given: Duration) {
-    assert!(error.to_string().contains(&format!("is {}: ", shown(given))), "{given:?}: {error}");
+    let texts = [format!("is {}: ", shown(given)), format!("max_ttl of {given:?}")];
+    assert!(texts.iter().any(|text| error.to_string().contains(text)), "{given:?}: {error}");
 }
 
 /// If the outcome is an error of settings, asserts that the error names the given value. Other errors are accepted,
