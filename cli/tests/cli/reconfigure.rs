@@ -160,7 +160,7 @@ async fn a_move_from_servers_without_metadata_suggests_to_check_their_addresses(
         let refused = output(fixture.reconfigure(arguments)).await;
         let printed = stderr(&refused);
         assert_eq!(exit_code(&refused), 69, "{printed}");
-        assert!(printed.contains("check the addresses in the file of --from"), "{printed}");
+        assert!(printed.contains("check the addresses of the nodes without metadata"), "{printed}");
     }
 }
 
