@@ -3,7 +3,7 @@
 use redquorum_tests::Cluster;
 
 use super::{
-    redquorum::{exit_code, output, redquorum, stderr, stdout},
+    redquorum::{exit_code, output, redquorum, stderr, stdout, without_patience},
     scratch::Scratch,
 };
 
@@ -29,7 +29,7 @@ async fn arguments_override_the_environment_which_overrides_the_file() {
         command.env("REDQUORUM_CONFIG", &file);
         command.args(node_argument.map(|node| ["--node", node]).into_iter().flatten());
         command.args(job).env("REDQUORUM_NODES", variable);
-        let run = output(command).await;
+        let run = output(without_patience(command)).await;
         assert_eq!(exit_code(&run), expected, "{node_argument:?} {variable}: {}", stderr(&run));
     }
     let file = write_file(&node);

@@ -6,7 +6,7 @@ use redquorum_tests::{Cluster, eventually};
 use super::{
     redquorum::{
         TIME_LIMIT, command_admitting_new_nodes, command_on, exit_code, output, redquorum, run, stderr,
-        stdout, wait_for_output, wait_until_free,
+        stdout, wait_for_output, wait_until_free, without_patience,
     },
     scratch::Scratch,
     terminal::on_a_terminal,
@@ -200,7 +200,7 @@ async fn no_command_runs_without_a_quorum() {
     for server in cluster.some(0..2) {
         server.kill().await;
     }
-    let run = output(run(&cluster, &["job"], "echo ran")).await;
+    let run = output(without_patience(run(&cluster, &["job"], "echo ran"))).await;
     assert_eq!((exit_code(&run), stdout(&run)), (69, String::new()), "{}", stderr(&run));
 }
 

@@ -9,7 +9,7 @@ use tokio::{
 use super::{
     redquorum::{
         TIME_LIMIT, command_admitting_new_nodes, command_on, exit_code, json, output, stderr, stdout,
-        wait_for_output,
+        wait_for_output, without_patience,
     },
     scratch::Scratch,
     terminal::on_a_terminal,
@@ -35,7 +35,7 @@ async fn new_nodes_are_initialised_once_and_vote_at_once() {
 async fn init_names_a_missing_node_and_changes_no_node() {
     let cluster = Cluster::start(3).await;
     cluster.server(1).kill().await;
-    let failed = output(command_on(&cluster, ["init"])).await;
+    let failed = output(without_patience(command_on(&cluster, ["init"]))).await;
     assert_eq!(exit_code(&failed), 69);
     let message = stderr(&failed);
     for words in [&*format!("127.0.0.1:{}", cluster.server(1).port()), "unreachable", "no node was changed"] {

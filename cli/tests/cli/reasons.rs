@@ -9,8 +9,8 @@ use tokio::{
 
 use super::{
     redquorum::{
-        TIME_LIMIT, command_admitting_new_nodes, exit_code, output, redquorum, run, send_signal, stderr,
-        wait_for_output,
+        TIME_LIMIT, command_admitting_new_nodes, command_on, exit_code, output, redquorum, run, send_signal,
+        stderr, wait_for_output, without_patience,
     },
     scratch::Scratch,
 };
@@ -157,7 +157,7 @@ async fn a_missing_quorum_shows_no_votes_of_nodes_that_answered() {
         server.kill().await;
     }
     for arguments in [&["inspect", "job"][..], &["list"], &["observe", "e", "--once"]] {
-        let shown = output(super::redquorum::command_on(&cluster, arguments)).await;
+        let shown = output(without_patience(command_on(&cluster, arguments))).await;
         assert_eq!(exit_code(&shown), 69, "{}", stderr(&shown));
         let failure = stderr(&shown);
         let failure = failure.lines().last().unwrap();

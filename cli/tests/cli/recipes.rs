@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 use super::{
     redquorum::{
         command_admitting_new_nodes, command_on, exit_code, output, redquorum, send_signal, stderr, stdout,
-        wait_for_output,
+        wait_for_output, without_patience,
     },
     scratch::Scratch,
 };

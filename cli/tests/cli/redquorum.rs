@@ -51,6 +51,12 @@ pub(super) fn command_on<S: AsRef<OsStr>>(
     command
 }
 
+/// Lets the command wait a second, not half a minute, for nodes that are missing.
+pub(super) fn without_patience(mut command: Command) -> Command {
+    command.env("REDQUORUM_CONNECT_TIMEOUT", "1s");
+    command
+}
+
 /// Returns `redquorum run` with these arguments and a shell script as its command. New nodes are
 /// admitted.
 pub(super) fn run(cluster: &Cluster, arguments: &[&str], script: &str) -> Command {

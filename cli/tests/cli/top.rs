@@ -7,7 +7,7 @@ use tokio::process::Child;
 
 use super::{
     pty::Pty,
-    redquorum::{TIME_LIMIT, command_on, send_signal},
+    redquorum::{TIME_LIMIT, command_on, send_signal, without_patience},
 };
 
 /// Waits for the end of `top`, and returns its exit status.
@@ -66,7 +66,7 @@ async fn an_error_of_top_restores_the_terminal_and_is_readable() {
     }
     let pty = Pty::open(80);
     let before = pty.settings();
-    let top = pty.spawn(command_on(&cluster, ["top"]));
+    let top = pty.spawn(without_patience(command_on(&cluster, ["top"])));
     assert_eq!(status(top).await, Some(69));
     assert_eq!(pty.settings(), before);
     pty.wait_until_shown("redquorum: no quorum").await;

@@ -53,7 +53,7 @@ async fn a_server_accepts_only_clients_with_certificates() {
     let client = suggested_arguments(&text, "redquorum", &port);
     let job = ["--admit-new-nodes", "run", "job", "-c", "true"].map(str::to_owned);
     let status = async |arguments: Vec<String>| {
-        let run = output(redquorum(arguments.iter().chain(&job))).await;
+        let run = output(without_patience(redquorum(arguments.iter().chain(&job)))).await;
         (exit_code(&run), stderr(&run))
     };
     let without = |name: &str| {
