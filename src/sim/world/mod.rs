@@ -166,6 +166,7 @@ impl World {
             lasted: Duration::from_micros(now),
             rounds: u64::try_from(state.rounds.len()).unwrap_or(u64::MAX),
             messages: state.messages,
+            loads: state.servers.iter_mut().map(|server| std::mem::take(&mut server.load)).collect(),
             trace: trace.finish(),
         }
     }
