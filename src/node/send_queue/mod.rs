@@ -10,11 +10,11 @@
 //!
 //! | event | decision |
 //! |---|---|
-//! | `submit` | queues the request, or refuses it if the queue is closed or full, or the node down or unresponsive |
+//! | `submit` | queues the request, or refuses it if the queue is closed or full, or the node down or, for locks, unresponsive |
 //! | `connected` | calls may be sent |
 //! | `answered` | answers the callers; refused unlocks are retried after a delay |
 //! | `not_loaded` | requests a load of the script; requests that may be sent again return to their places |
-//! | `tick` | drops expired requests, and returns due retries to their places; if a call is overdue, the node is unresponsive, and unsent requests are refused, except unlocks |
+//! | `tick` | drops expired requests, and returns due retries to their places; if a call is overdue, the node is unresponsive, and unsent requests are refused, except renewals and unlocks |
 //! | `dial_failed` | the node is down: unsent requests are refused, except unlocks |
 //! | `disconnected` | answers requests in flight as possibly executed, and refuses unsent requests; unlocks return to their places |
 //! | `close` | accepts only unlocks; the queue is done when none is left |
@@ -30,7 +30,7 @@ use std::{
 
 use self::{
     in_flight::{Sequence, UnansweredCalls},
-    item::{Item, must_deliver},
+    item::{Item, must_deliver, waits_while_unresponsive},
     unsent::Unsent,
 };
 use crate::{
@@ -141,7 +141,7 @@ impl SendQueue {
     pub(crate) fn submit(&mut self, request: Request) -> Reply {
         self.connection.is_wanted = true;
         let operations = request.operations.len();
-        if let Some(error) = self.refusal(must_deliver(&request.operations), operations) {
+        if let Some(error) = self.refusal(&request.operations) {
             return Reply::error(operations, &error);
         }
         let (responder, reply) = Reply::channel(operations);
@@ -187,13 +187,14 @@ impl SendQueue {
                 .extend(undelivered.map(|(sequence, item)| ((now + item.retry_delay(), sequence), item)));
         }
         self.in_flight.on_answer();
+        late
     }
 
     /// Handles the passing of time: detects a node that became unresponsive, returns due retries to their places, and
     /// drops expired requests.
     pub(crate) fn tick(&mut self, now: Instant) {
         if self.in_flight.record_overdue(now) {
-            self.drop_unsent(&NodeError::Unresponsive);
+            self.drop_queued(&NodeError::Unresponsive, |item| !waits_while_unresponsive(&item.operations));
         }
         self.insert_retries(now);
         if self.unsent.earliest().is_some_and(|earliest| earliest <= now) {
@@ -346,14 +347,16 @@ impl SendQueue {
     }
 
     /// Returns the error with which a submitted request is refused; `None` if the request is accepted.
-    fn refusal(&self, must_deliver: bool, operations: usize) -> Option<NodeError> {
+    fn refusal(&self, operations: &[Operation]) -> Option<NodeError> {
         match (self.stage, &self.connection.state) {
             (Stage::Ended, _) => Some(NodeError::Closed),
-            _ if must_deliver => None,
+            _ if must_deliver(operations) => None,
             (Stage::Closing, _) => Some(NodeError::Closed),
             (Stage::Open, ConnectionState::Down(error)) => Some(error.clone()),
-            _ if self.in_flight.is_unresponsive() => Some(NodeError::Unresponsive),
-            _ if self.weight + operations > MAX_PENDING_OPERATIONS => Some(NodeError::Overloaded),
+            _ if self.in_flight.is_unresponsive() && !waits_while_unresponsive(operations) => {
+                Some(NodeError::Unresponsive)
+            }
+            _ if self.weight + operations.len() > MAX_PENDING_OPERATIONS => Some(NodeError::Overloaded),
             _ => None,
         }
     }

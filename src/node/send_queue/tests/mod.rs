@@ -5,7 +5,7 @@ use futures::FutureExt;
 use super::*;
 use crate::{
     node::{
-        ForceUnlock, Inspect, Lock, Observe, Resources, Tombstone, Unlock, Withdraw,
+        ForceUnlock, Inspect, Lock, Observe, Renew, Resources, Tombstone, Unlock, Withdraw,
         request::{MAX_GROUP_SIZE, MAX_OPERATIONS, MAX_RESOURCES},
     },
     values::{LeaseId, Resource},
@@ -41,6 +41,17 @@ fn lock(number: u32) -> Operation {
         hint: 0,
         ignores_queue: false,
         will_not_wait: false,
+    })
+}
+
+fn renew(number: u32) -> Operation {
+    Operation::Renew(Renew {
+        resources: resources(),
+        lease_id: lease_id(number),
+        holds: 1,
+        ttl: Duration::from_secs(1),
+        token: 1,
+        may_have_waiters: false,
     })
 }
 
