@@ -372,6 +372,9 @@ impl<'a> AttemptDriver<'a> {
         // The report is last, because the observer may call code of the program, such as a metrics recorder. Even if
         // that code panics, the unlocks are submitted.
         self.context.observer.attempt_lost(self.number);
+        if !nodes.is_empty() {
+            self.context.observer.attempt_rolled_back();
+        }
     }
 
     fn acquired(&mut self, token: FencingToken) -> Acquired {

@@ -21,6 +21,9 @@ pub(crate) trait Monitor: fmt::Debug + Send + Sync {
     /// Handles a notice that the node did not publish, or a subscription that the node did not change.
     fn notice_refused(&self, _node: &Arc<str>, _command: NoticeCommand) {}
 
+    /// Handles answers to locks, write-backs and renewals whose callers no longer wait.
+    fn answered_late(&self, _node: &Arc<str>, _answers: u64) {}
+
     /// Handles a change of the number of requests that must be delivered to the node.
     fn undelivered_changed(&self, _node: &Arc<str>, _change: i64) {}
 }

@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `submit` | queues the request, or refuses it if the queue is closed or full, or the node down or, for locks, unresponsive |
 //! | `connected` | calls may be sent |
-//! | `answered` | answers the callers; refused unlocks are retried after a delay |
+//! | `answered` | answers the callers, and counts late answers; refused unlocks are retried after a delay |
 //! | `not_loaded` | requests a load of the script; requests that may be sent again return to their places |
 //! | `tick` | drops expired requests, and returns due retries to their places; if a call is overdue, the node is unresponsive, and unsent requests are refused, except renewals and unlocks |
 //! | `dial_failed` | the node is down: unsent requests are refused, except unlocks |
@@ -179,9 +179,12 @@ impl SendQueue {
     }
 
     /// Handles the answers to a call. An unlock that got an error that may pass is sent again after a retry delay.
-    pub(crate) fn answered(&mut self, batch: BatchId, answers: Vec<Answer>, now: Instant) {
+    /// Returns the number of answers to locks, write-backs and renewals whose callers no longer wait.
+    pub(crate) fn answered(&mut self, batch: BatchId, answers: Vec<Answer>, now: Instant) -> usize {
+        let mut late = 0;
         if let Some(batch) = self.in_flight.take(batch) {
             self.weight -= batch.weight();
+            late = batch.late_answers();
             let undelivered = batch.answer(answers).into_iter();
             self.retries
                 .extend(undelivered.map(|(sequence, item)| ((now + item.retry_delay(), sequence), item)));

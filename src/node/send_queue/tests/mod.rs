@@ -205,6 +205,47 @@ fn an_unresponsive_node_gets_no_calls_until_all_calls_are_answered() {
 }
 
 #[test]
+fn an_answer_is_late_if_its_caller_no_longer_waits() {
+    let mut send_queue = connected_queue();
+    let _awaited = send_queue.submit(request(lock(1)));
+    for operation in [lock(2), renew(3), inspect(), Operation::Unlock(unlock(4))] {
+        drop(send_queue.submit(request(operation)));
+    }
+    let (id, operations) = send_queue.next_batch(at(0)).unwrap();
+    assert_eq!(operations.len(), 5);
+    assert_eq!(send_queue.answered(id, granted(5), at(1)), 2, "the lock and the renewal");
+}
+
+#[test]
+fn renewals_wait_until_an_unresponsive_node_has_answered() {
+    let mut send_queue = connected_queue();
+    let _unanswered = send_queue.submit(request(lock(1)));
+    let (id, _) = send_queue.next_batch(at(0)).unwrap();
+    let mut before = send_queue.submit(request(renew(2)));
+    send_queue.tick(at(100));
+    let mut after = send_queue.submit(request(renew(3)));
+    assert_eq!((error(&mut before), error(&mut after)), (None, None));
+    assert_eq!(error(&mut send_queue.submit(request(lock(4)))), Some(NodeError::Unresponsive));
+    assert!(send_queue.next_batch(at(500)).is_none(), "a call is unanswered");
+    send_queue.answered(id, granted(1), at(900));
+    assert_eq!(send_queue.next_batch(at(900)).unwrap().1.len(), 2);
+}
+
+#[test]
+fn a_renewal_that_waits_for_an_unresponsive_node_ends_at_its_deadline() {
+    let mut send_queue = connected_queue();
+    let _unanswered = send_queue.submit(request(lock(1)));
+    send_queue.next_batch(at(0)).unwrap();
+    send_queue.tick(at(100));
+    let mut expired = send_queue.submit(request(renew(2)));
+    send_queue.tick(at(1000));
+    assert_eq!(error(&mut expired), Some(NodeError::Unresponsive));
+    let mut refused = send_queue.submit(Request::one(renew(3), at(9000)));
+    send_queue.disconnected(reset(), at(3000));
+    assert!(error(&mut refused).is_some_and(|error| error.is_unsent()));
+}
+
+#[test]
 fn an_overloaded_node_accepts_only_unlocks() {
     let mut send_queue = connected_queue();
     let _replies: Vec<_> =
