@@ -70,6 +70,8 @@ pub(crate) struct LeaseTerms {
     pub(crate) is_renewed: bool,
     /// The time to wait for a node's answer to a renewal or an unlock.
     pub(crate) node_timeout: Duration,
+    /// The longest time between the submission of a lock or renewal of the lease and its sending.
+    pub(crate) unsent_at_most: Duration,
 }
 
 /// The result of a won attempt, before it becomes a lease.
@@ -274,7 +276,7 @@ impl ActiveLease {
             }
             let (resources, lease_id) = (self.terms.resources.clone(), self.terms.lease_id.clone());
             let unlock = Unlock { resources, lease_id, notify: true, tombstone, has_waiters };
-            let executed_by = renewed_at.unwrap_or(self.registered_at) + self.terms.node_timeout;
+            let executed_by = renewed_at.unwrap_or(self.registered_at) + self.terms.unsent_at_most;
             let request = Request::one(Operation::Unlock(unlock), until);
             let request = request.blocks_until(state.time.latest_key_expiry(executed_by));
             requests.push((kind, request.clone()));

@@ -26,6 +26,7 @@ use std::{
 use futures::future::{BoxFuture, poll_fn};
 
 use crate::{
+    algorithm::lease::renewal_timeout,
     clock::Instant,
     error::LossReason,
     lease::{active_lease::ActiveLease, expiry, leases::Leases, rate_limit::RateLimit, renewal::Renewal},
@@ -174,7 +175,8 @@ impl NodeRenewals {
             for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
                 let (ttl, may_have_waiters) = (renewal.ttl(now), renewal.may_have_waiters);
                 if let Some(renew) = renewal.lease.begin_renewal(node, ttl, may_have_waiters, now) {
-                    deadline = deadline.max(now + renewal.lease.terms.node_timeout);
+                    let timeout = renewal_timeout(renewal.lease.ttl(), renewal.lease.terms.node_timeout);
+                    deadline = deadline.max(now + timeout);
                     operations.push(Operation::Renew(renew));
                     sent.push(index);
                 }

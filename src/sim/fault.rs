@@ -52,14 +52,15 @@ pub enum Fault {
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
     },
-    /// A slow node. Each call takes longer, and the node executes one call at a time.
+    /// A slow node. Each message takes longer, in addition to the
+    /// [processing time](crate::sim::ProcessingTime), and the node executes one message at a time.
     Slow {
         /// The index of the node.
         node: usize,
         /// The duration of the fault.
         #[serde(with = "crate::sim::micros")]
         lasts: Duration,
-        /// The additional time of each call.
+        /// The additional time of each message.
         #[serde(with = "crate::sim::micros")]
         by: Duration,
     },

@@ -18,6 +18,7 @@ mod micros;
 mod millis;
 #[cfg(test)]
 mod mutations;
+mod node_load;
 mod process;
 pub mod register;
 mod report;
@@ -42,9 +43,10 @@ pub use self::{
     campaign::{Campaign, FailingCase, Summary},
     fault::{Fault, Memory, PartitionDirection},
     history::promise::{Promise, Promises},
+    node_load::NodeLoad,
     process::Process,
     report::{End, Failure, Report},
-    schedule::{Budget, Direction, Latency, MessageFault, Schedule, TimedFault, Verdict},
+    schedule::{Budget, Direction, Latency, MessageFault, ProcessingTime, Schedule, TimedFault, Verdict},
     schedules::Schedules,
     simulation::Simulation,
     store::Store,

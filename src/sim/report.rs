@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::sim::{
-    Promise, Promises, Schedule,
+    NodeLoad, Promise, Promises, Schedule,
     history::{History, Violations},
     timeline::Timeline,
 };
@@ -45,6 +45,8 @@ pub struct Report {
     pub rounds: u64,
     /// The number of messages that were sent.
     pub messages: u64,
+    /// The work of each node.
+    pub loads: Vec<NodeLoad>,
     /// A digest of all events of the run. In one build, two runs of the same schedule and the same
     /// programs have the same digest.
     pub trace: u64,

@@ -38,6 +38,9 @@ pub struct Schedule {
     /// clock rate.
     #[serde(default)]
     pub node_rates: Vec<i32>,
+    /// The time for which a node is busy with a message, without a fault.
+    #[serde(default, skip_serializing_if = "ProcessingTime::is_zero")]
+    pub processing: ProcessingTime,
     /// The timed faults.
     #[serde(default)]
     pub faults: Vec<TimedFault>,
@@ -56,6 +59,37 @@ pub struct Latency {
     /// The upper bound.
     #[serde(with = "crate::sim::micros")]
     pub longest: Duration,
+}
+
+/// The time for which a node is busy with a message, without a fault.
+///
+/// A node has one thread, which executes messages in the order of their arrival. Therefore the response
+/// time of a node grows with the number of messages that arrive together. Without a processing time, a
+/// node executes each message at its arrival.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use redquorum::sim::{ProcessingTime, Schedule, Simulation};
+///
+/// let mut schedule = Schedule::without_faults(1, 3, 2);
+/// schedule.processing =
+///     ProcessingTime::new(Duration::from_micros(20), Duration::from_micros(30));
+/// let report = Simulation::new(schedule).run(|process| async move {
+///     drop(process.quorum().unwrap().red_lock("invoice:42").lock().await.unwrap());
+/// });
+/// assert!(report.loads.iter().all(|load| load.busy > Duration::from_micros(50)));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ProcessingTime {
+    /// The time of each message, such as a call or a new connection.
+    #[serde(with = "crate::sim::micros")]
+    pub per_message: Duration,
+    /// The additional time of each operation in a message.
+    #[serde(with = "crate::sim::micros")]
+    pub per_operation: Duration,
 }
 
 /// A fault and its time.
@@ -135,6 +169,7 @@ impl Schedule {
             latency: Latency::default(),
             process_rates: Vec::new(),
             node_rates: Vec::new(),
+            processing: ProcessingTime::default(),
             faults: Vec::new(),
             messages: Vec::new(),
         }
@@ -193,6 +228,24 @@ impl Default for Latency {
     /// 0.2 to 2 ms: within one region.
     fn default() -> Self {
         Self::between(Duration::from_micros(200), Duration::from_millis(2))
+    }
+}
+
+impl ProcessingTime {
+    /// Returns a processing time with these parts.
+    #[must_use]
+    pub fn new(per_message: Duration, per_operation: Duration) -> Self {
+        Self { per_message, per_operation }
+    }
+
+    /// Returns the time of a message with this number of operations.
+    pub(crate) fn of(&self, operations: usize) -> Duration {
+        let operations = u32::try_from(operations).unwrap_or(u32::MAX);
+        self.per_message.saturating_add(self.per_operation.saturating_mul(operations))
+    }
+
+    fn is_zero(&self) -> bool {
+        *self == Self::default()
     }
 }
 

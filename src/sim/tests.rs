@@ -7,6 +7,7 @@ use super::*;
 use crate::sim::{Promises, history::Event};
 
 mod faults;
+mod processing;
 mod stores;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -131,6 +132,8 @@ fn a_schedule_can_be_parsed_from_its_text() {
     let schedule = Schedule::without_faults(3, 3, 2)
         .with(SECOND, Fault::Step { node: 1, by: -3 })
         .with_message(1, 2, Direction::Request, 4, Verdict::Delay(SECOND));
+    let busy = Schedule { processing: ProcessingTime::new(millis(1), SECOND), ..schedule.clone() };
+    assert_eq!(busy.to_string().parse::<Schedule>().unwrap(), busy);
     assert_eq!(schedule.to_string().parse::<Schedule>().unwrap(), schedule);
 }
 

@@ -52,6 +52,24 @@ impl Payload {
             Self::Inbound(_) => Direction::Reply,
         }
     }
+
+    /// Returns the number of operations that the receiver executes.
+    pub(super) fn operations(&self) -> usize {
+        match self {
+            Self::Outbound(outbound) => outbound.operations(),
+            Self::Inbound(_) => 0,
+        }
+    }
+}
+
+impl Outbound {
+    /// Returns the number of operations that the node executes.
+    pub(super) fn operations(&self) -> usize {
+        match self {
+            Self::Call { operations, .. } => operations.len(),
+            Self::Hello | Self::Subscribe(_) | Self::Unsubscribe(_) => 0,
+        }
+    }
 }
 
 impl Inbound {

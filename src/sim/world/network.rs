@@ -224,7 +224,8 @@ impl WorldState {
     pub(super) fn arrive_at_node(&mut self, delivery: Delivery, now: u64) {
         let Some(connection) = self.connections.get(delivery.connection) else { return };
         let Some(server) = self.servers.get_mut(connection.node) else { return };
-        match server.admit(now) {
+        let processing = micros(self.schedule.processing.of(delivery.payload.operations()));
+        match server.admit(processing, now) {
             Readiness::Down => self.refuse(&delivery),
             Readiness::Hung => server.backlog.push_back(delivery),
             Readiness::Busy { until } => {
@@ -277,6 +278,7 @@ impl WorldState {
         let Some(connection) = self.connections.get_mut(number) else { return };
         let node = connection.node;
         let Some(server) = self.servers.get_mut(node) else { return };
+        server.load.busy += self.schedule.processing.of(outbound.operations());
         if let Outbound::Hello = outbound {
             connection.incarnation.get_or_insert(server.incarnation);
             return self.send(number, Payload::Inbound(Inbound::Welcome));
@@ -299,6 +301,7 @@ impl WorldState {
                     let listeners = network.subscribed(connections, node, incarnation, &channel);
                     u32::try_from(listeners.count()).unwrap_or(u32::MAX)
                 };
+                server.load.executed(operations.len(), now);
                 let (answers, released) = server.apply(&parameters, &operations, now, &listeners);
                 (now, node, batch, answers.len()).hash(&mut self.trace);
                 let is_sound = server.state.inconsistent_resource(server.time(now)).is_none();

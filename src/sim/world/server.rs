@@ -5,7 +5,7 @@
 //!  ─────                       ──────                              ────────
 //!  message arrives ──────────> down         (crash)              ─> refuse a new connection, drop the rest
 //!                              hung         (hang)               ─> append to the backlog
-//!                              slow or busy (slow)               ─> execute at `busy_until`
+//!                              slow or busy (slow, processing)   ─> execute at `busy_until`
 //!                              ready                             ─> execute now
 //!  hang begins, slow ends ───> messages not executed yet are withdrawn
 //!  hang ends ────────────────> the backlog arrives again
@@ -23,7 +23,7 @@ use crate::{
         state::{NodeState, NodeTime},
     },
     sim::{
-        Memory, Schedule,
+        Memory, NodeLoad, Schedule,
         clock::SkewedClock,
         rng::{RandomStream, hash_of, part},
     },
@@ -40,6 +40,7 @@ const SPREAD: u64 = 1_500;
 pub(crate) struct Server {
     pub(super) state: NodeState,
     pub(super) clock: SkewedClock,
+    pub(super) load: NodeLoad,
     /// The number of the present incarnation of the server, from 0.
     pub(super) incarnation: u64,
     /// The number of present crashes.
@@ -48,7 +49,7 @@ pub(crate) struct Server {
     hung: u32,
     /// The additional time per call of each present slow fault. The times add up.
     slowness: Vec<u64>,
-    /// The time at which the server, if it is slow, will have executed all messages that have arrived.
+    /// The time at which the server will have executed all messages that have arrived.
     busy_until: u64,
     /// The messages that arrived during a hang.
     pub(super) backlog: VecDeque<Delivery>,
@@ -75,6 +76,7 @@ impl Server {
         Self {
             state: NodeState::new(&run_id(number, 0)),
             clock: SkewedClock::new(VIRTUAL_EPOCH + Duration::from_millis(ahead), rate),
+            load: NodeLoad::default(),
             incarnation: 0,
             down: 0,
             hung: 0,
@@ -91,14 +93,15 @@ impl Server {
         NodeTime::from_epoch(self.clock.local(now) / 1000)
     }
 
-    /// Decides what happens to a message that arrives now. A node executes one message at a time.
-    pub(super) fn admit(&mut self, now: u64) -> Readiness {
+    /// Decides what happens to a message that arrives now and has this processing time. A node executes one
+    /// message at a time.
+    pub(super) fn admit(&mut self, processing: u64, now: u64) -> Readiness {
         if self.down > 0 {
             Readiness::Down
         } else if self.hung > 0 {
             Readiness::Hung
-        } else if !self.slowness.is_empty() || self.busy_until > now {
-            let from = self.busy_until.max(now);
+        } else if processing > 0 || !self.slowness.is_empty() || self.busy_until > now {
+            let from = self.busy_until.max(now).saturating_add(processing);
             self.busy_until = self.slowness.iter().fold(from, |until, by| until.saturating_add(*by));
             Readiness::Busy { until: self.busy_until }
         } else {
