@@ -4,10 +4,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Problem;
 
-/// The files of a client beside its connections: the timer of its clock.
+/// The number of files that a client opens beside its connections: one, for the timer of the clock.
 const FILES_PER_CLIENT: u64 = 1;
 
-/// The files of the benchmark and of a server beside their connections.
+/// The number of files that the benchmark, or a server, opens beside the connections of clients.
 const SPARE_FILES: u64 = 200;
 
 /// Raises the limit of open files as far as this number of clients and nodes needs. The servers inherit the limit.
@@ -40,7 +40,8 @@ fn needed(clients: u64, nodes: u64) -> u64 {
     clients * files_per_client(nodes) + SPARE_FILES
 }
 
-/// A server has at most two connections of a client at a time, while the server has not detected the end of the first.
+/// Returns the number of files that one client needs in this process, or at a server. While a server has not detected
+/// the end of a connection, the server has two connections of the client.
 fn files_per_client(nodes: u64) -> u64 {
     (nodes + FILES_PER_CLIENT).max(2)
 }

@@ -479,7 +479,7 @@ async fn invalid_settings_are_an_error_instead_of_a_finding() {
     );
 }
 
-/// The servers have room for 100 clients. A user with only the permissions of locks may not read all settings.
+/// Servers with room for 100 clients. A user with only the permissions of locks may not read all settings.
 #[tokio::test]
 async fn room_for_a_number_of_clients_is_checked_on_request() {
     let cluster = initialised_cluster(ServerOptions::default().config("maxclients", "500")).await;

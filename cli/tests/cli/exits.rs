@@ -230,7 +230,7 @@ async fn invalid_arguments_are_a_usage_error() {
     }
 }
 
-/// A url may hold a password. In these cases the url is in the place of another argument, or its option is mistyped.
+/// Cases with a url in the place of another argument, or after a mistyped option. The url may contain a password.
 #[tokio::test]
 async fn a_misplaced_url_is_refused_without_its_text() {
     const NO_SERVER: &str = "redis://127.0.0.1:1";
@@ -282,7 +282,7 @@ async fn a_misplaced_url_is_refused_without_its_text() {
         assert_eq!(exit_code(&refused), exit, "{variable}: {text}");
         assert!(text.contains(named) && !text.contains("secret"), "{variable}: {text}");
     }
-    // The form of a connection string of Azure.
+    // Azure shows connection strings in this form.
     const CONNECTION_STRING: &str = "cache.example:6380,password=secret=,ssl=True";
     for (option, variable) in [("--config", "REDQUORUM_CONFIG"), ("--ca", "REDQUORUM_CA")] {
         let by_option = redquorum(["--node", NO_SERVER, option, CONNECTION_STRING, "list"]);
