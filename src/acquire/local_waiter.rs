@@ -244,10 +244,6 @@ impl WaiterState {
 
     fn on_notices(&mut self, notices: Notices, now: Instant) {
         notices.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));
-        notices
-            .subscribed_to_releases
-            .iter()
-            .for_each(|node| self.schedule.may_have_missed_release(node, now));
         notices.subscribed.iter().for_each(|node| self.schedule.may_have_missed(node, now));
         self.reached_head(notices);
         notices.releases.iter().for_each(|node| self.schedule.released(node, now));
@@ -263,10 +259,6 @@ impl WaiterState {
         // leads to one more attempt.
         let notices = notifier.take();
         self.reached_head(notices);
-        notices
-            .subscribed_to_releases
-            .iter()
-            .for_each(|node| self.schedule.may_have_missed_release(node, now));
         let nodes = notices.subscribed.union(notices.wakes).union(notices.releases);
         nodes.iter().for_each(|node| self.schedule.may_have_missed(node, now));
         notices.interrupted.iter().for_each(|node| self.schedule.interrupted(node, now));

@@ -23,8 +23,6 @@ pub(super) struct Notifier {
 pub(super) struct Notices {
     /// Nodes with a new subscription. Earlier notices may have been missed.
     pub(super) subscribed: NodeSet,
-    /// Nodes with a new subscription to releases. Earlier releases may have been missed.
-    pub(super) subscribed_to_releases: NodeSet,
     /// Nodes that wake this waiter.
     pub(super) wakes: NodeSet,
     /// Nodes at which the waiter has become one of the first two in the queue.
@@ -70,14 +68,13 @@ impl Listener for NodeNotifier {
             (Notice::Released, SubscriptionKind::Head) => notices.heads.insert(self.node),
             (Notice::Released, SubscriptionKind::Release) => notices.releases.insert(self.node),
             (Notice::Subscribed, SubscriptionKind::Wake) => notices.subscribed.insert(self.node),
-            (Notice::Subscribed, SubscriptionKind::Release) => {
-                notices.subscribed_to_releases.insert(self.node)
-            }
             (Notice::Interrupted, SubscriptionKind::Wake) => notices.interrupted.insert(self.node),
             // The wake and head subscriptions of a node are made together, so the events of the wake subscription
-            // suffice for both. All subscriptions of a node are interrupted together.
-            (Notice::Subscribed, SubscriptionKind::Head)
-            | (Notice::Interrupted, SubscriptionKind::Head | SubscriptionKind::Release) => return,
+            // suffice for both. A release that precedes the release subscription is found by a fallback poll.
+            (
+                Notice::Subscribed | Notice::Interrupted,
+                SubscriptionKind::Head | SubscriptionKind::Release,
+            ) => return,
         }
         drop(notices);
         self.notifier.notified.notify_one();

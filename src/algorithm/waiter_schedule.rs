@@ -91,21 +91,6 @@ pub(crate) struct WaiterSchedule {
     failures: ConsecutiveFailures,
     /// The number of consecutive deferrals that named no holder.
     deferrals_while_free: u32,
-    release_check: ReleaseCheck,
-}
-
-/// The check whether a release preceded the subscription to releases. The check is an attempt that only enqueues.
-///
-/// An attempt that locks could overtake the queue: if the unlock of the holder has reached the queue node but not the
-/// other nodes, this waiter would get the vote of the queue node in vain, and a newcomer could lock meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReleaseCheck {
-    /// No check is needed.
-    None,
-    /// The next attempt is the check, unless an event or a failure requests an attempt that may lock.
-    Requested,
-    /// The present attempt is the check.
-    Running,
 }
 
 /// The numbers of consecutive failures, by kind.
@@ -126,7 +111,6 @@ impl WaiterSchedule {
             stale: StaleQueueNode::new(now),
             failures: ConsecutiveFailures::default(),
             deferrals_while_free: 0,
-            release_check: ReleaseCheck::None,
             config,
         }
     }
@@ -151,7 +135,6 @@ impl WaiterSchedule {
             self.timers.woken(node);
         } else if self.position.is_queued() {
             // The queue node may now wake this waiter or the waiter ahead. The attempt leaves time for that wake.
-            self.release_check = ReleaseCheck::None;
             self.timers.released_without_wake(now + self.config.hand_over);
         } else {
             self.request_attempt(now);
@@ -171,16 +154,6 @@ impl WaiterSchedule {
         self.request_attempt(now);
     }
 
-    /// Handles a new subscription to the releases of this node: a release may have preceded the subscription, and no
-    /// wake follows the unlock of a Redisson client. Requests a check by the first waiter. The second waiter needs no
-    /// check, because the first waiter attempts.
-    pub(crate) fn may_have_missed_release(&mut self, node: usize, now: Instant) {
-        if self.position.is_first() && self.position.is_at(node) && !self.timers.is_attempt_requested() {
-            self.release_check = ReleaseCheck::Requested;
-            self.timers.request(now);
-        }
-    }
-
     /// Handles the end of the connection to a node, and thus of all subscriptions there.
     pub(crate) fn interrupted(&mut self, node: usize, now: Instant) {
         if self.position.is_at(node) {
@@ -191,8 +164,6 @@ impl WaiterSchedule {
 
     /// Handles the beginning of an attempt.
     pub(crate) fn attempt_begins(&mut self, now: Instant) {
-        let is_check = self.release_check == ReleaseCheck::Requested && self.timers.woken_by().is_none();
-        self.release_check = if is_check { ReleaseCheck::Running } else { ReleaseCheck::None };
         let is_unprompted = self.timers.attempt_begins(now, self.config.pacing.longest_poll);
         self.holder_check.attempt_begins(is_unprompted);
         self.stale.attempt_begins(now);
@@ -242,7 +213,7 @@ impl WaiterSchedule {
 
     /// Whether the next attempt only keeps the queue entry alive, and locks nothing.
     pub(crate) fn enqueues_only(&self) -> bool {
-        self.stale.enqueues_only() || self.release_check == ReleaseCheck::Running
+        self.stale.enqueues_only()
     }
 
     /// Whether this waiter listens for releases.
@@ -281,7 +252,6 @@ impl WaiterSchedule {
     /// Handles an acquired lock. The next local task attempts at once, and joins the end of the queue.
     pub(crate) fn acquired(&mut self, now: Instant) {
         self.position.leave();
-        self.release_check = ReleaseCheck::None;
         self.timers.acquired(self.config.pacing.first_poll, now);
         self.holder_check.acquired();
         self.stale = StaleQueueNode::new(now);
@@ -305,7 +275,6 @@ impl WaiterSchedule {
 
     /// Requests an attempt at `at`, unless an earlier attempt is requested.
     pub(crate) fn request_attempt(&mut self, at: Instant) {
-        self.release_check = ReleaseCheck::None;
         self.timers.request(at);
     }
 

@@ -373,62 +373,6 @@ fn a_release_at_another_node_leads_to_an_attempt_if_no_wake_follows() {
 }
 
 #[test]
-fn a_new_subscription_to_releases_leads_to_a_check_that_only_enqueues() {
-    let mut first = schedule();
-    defer(&mut first, &deferral(4, Some("other"), 30_000), 0);
-    first.may_have_missed_release(4, at(10));
-    assert_eq!(first.next_attempt(), NextAttempt { at: at(10), plan: queue_node_first(&ORDER) });
-    first.attempt_begins(at(10));
-    assert!(first.enqueues_only());
-    first.attempt_failed(
-        &failed(FailureReason::Contended, &votes("? ? ? ? ?"), Some(&deferral(4, None, 0))),
-        at(11),
-        0.5,
-    );
-    assert_eq!(
-        first.next_attempt().at,
-        at(11) + HAND_OVER,
-        "the resource is free, and a wake may be on its way"
-    );
-    first.attempt_begins(at(111));
-    assert!(!first.enqueues_only());
-}
-
-#[test]
-fn a_check_for_a_missed_release_does_not_replace_an_attempt_that_locks() {
-    type Event = fn(&mut WaiterSchedule);
-    let events: [(Event, u64); 3] = [
-        (|schedule| schedule.woken(4, at(10)), 0),
-        (|schedule| schedule.released(2, at(10)), 110),
-        (|schedule| schedule.may_have_missed(4, at(10)), 10),
-    ];
-    for ((event, begins), is_before) in events.into_iter().flat_map(|event| [(event, true), (event, false)]) {
-        let mut schedule = schedule();
-        defer(&mut schedule, &deferral(4, Some("other"), 30_000), 0);
-        if is_before {
-            event(&mut schedule);
-        }
-        schedule.may_have_missed_release(4, at(10));
-        if !is_before {
-            event(&mut schedule);
-        }
-        assert_eq!(schedule.next_attempt().at, at(begins), "{begins} {is_before}");
-        schedule.attempt_begins(at(begins));
-        assert!(!schedule.enqueues_only(), "{begins} {is_before}");
-    }
-}
-
-#[test]
-fn only_the_first_waiter_of_the_queue_node_checks_for_a_missed_release() {
-    for (rank, node) in [(1, 4), (0, 2)] {
-        let mut schedule = schedule();
-        defer(&mut schedule, &Deferral { rank, ..deferral(4, Some("other"), 30_000) }, 0);
-        schedule.may_have_missed_release(node, at(10));
-        assert_eq!(schedule.next_attempt().at, at(500), "rank {rank}, node {node}");
-    }
-}
-
-#[test]
 fn the_first_two_waiters_retry_after_the_holder_s_ttl_a_hand_over_apart() {
     for (rank, expected) in [(0, 300), (1, 400), (2, 500)] {
         let mut schedule = schedule();

@@ -258,38 +258,3 @@ fn s88_clients_with_two_queue_nodes_take_a_free_resource_and_all_get_turns() {
         assert!(wait < bound, "{per_group} {far:?}: {wait:?}");
     }
 }
-
-/// Runs two tasks of one process that lock the same resource, at nodes that wake no waiter. The first task unlocks
-/// `held` after its grant. Returns the time from its unlock to the grant of the second task.
-fn hand_off_after(held: Duration) -> Duration {
-    let report = run(steady(3, 1), move |process| async move {
-        let quorum = quorum(&process);
-        let second = quorum.red_lock("r");
-        let first = quorum.red_lock("r");
-        let holder = quorum.red_lock("r").lock().await.unwrap();
-        for lock in [first, second] {
-            let of_task = process.clone();
-            process.spawn(async move {
-                let guard = lock.lock().await.unwrap();
-                of_task.sleep(held).await;
-                drop(guard);
-            });
-        }
-        process.sleep(SECOND).await;
-        drop(holder);
-        process.sleep(20 * SECOND).await;
-    });
-    assert_eq!(turns(&report).len(), 3);
-    hand_offs(&report)[1]
-}
-
-/// The second task enters the wait queue when the first task has the lock, and then subscribes to releases. The unlock
-/// of the first task precedes, meets or follows the subscription. The unlock of a Redisson client wakes no waiter,
-/// either.
-#[test]
-fn s89_a_release_before_the_subscription_to_releases_is_found_soon() {
-    let _no_wake = break_rule(Some(Mutation::NoWake));
-    let hand_offs: Vec<Duration> = (0..40).map(|step| hand_off_after(micros(250) * step)).collect();
-    eprintln!("hand-offs without a wake: {hand_offs:?}");
-    assert!(hand_offs.iter().all(|took| *took <= millis(200)), "{hand_offs:?}");
-}
