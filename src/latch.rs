@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     algorithm::latch::LatchView,
     config::LockOptions,
-    error::{ConfigError, Error, out_of_range},
+    error::{ConfigError, Error, duration_out_of_range, out_of_range},
     latch::{call::LatchCall, latch_wait::LatchWait},
     lock::client::Client,
     quorum::Quorum,
@@ -252,7 +252,7 @@ impl Latch {
         }
         if !(MIN_RETENTION..=MAX_RETENTION).contains(&self.retention) {
             let expected = format!("{MIN_RETENTION:?} to {MAX_RETENTION:?}");
-            return Err(out_of_range("retention", format_args!("{:?}", self.retention), expected).into());
+            return Err(duration_out_of_range("retention", self.retention, expected).into());
         }
         let retention = if is_read_only { Duration::ZERO } else { self.retention };
         let settings = LockOptions::new().check(&context.settings)?;

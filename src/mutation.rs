@@ -86,7 +86,8 @@ pub(crate) enum Mutation {
     IgnoreHolderTtl,
     /// A waiter that does not pause after a futile grant of a stale queue node.
     NoPauseAfterFutileGrant,
-    /// A waiter that makes attempts as often as events and refusals request them.
+    /// A waiter that makes attempts as often as events and refusals request them, and a release watcher that makes
+    /// queries as often as notices request them.
     NoAttemptLimit,
     /// A waiter whose polls are equally rare at each rank.
     EqualPollsAtEachRank,

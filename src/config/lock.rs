@@ -6,7 +6,7 @@ use crate::{
     algorithm::{attempt::AttemptConfig, outage::QuorumWait, waiter_schedule::Pacing},
     clock::Instant,
     config::quorum::{CheckedQuorum, check_node_timeout, check_ttl},
-    error::{ConfigError, out_of_range},
+    error::{ConfigError, duration_out_of_range},
 };
 
 /// The delay before a waiter's first attempt without a notice.
@@ -164,7 +164,7 @@ impl LockOptions {
         let node_timeout = self.node_timeout.unwrap_or_else(|| quorum.node_timeout_for(ttl));
         check_node_timeout(node_timeout, ttl)?;
         if let Some(given) = self.hold_at_most.filter(Duration::is_zero) {
-            return Err(out_of_range("hold_at_most", format_args!("{given:?}"), "a time above zero"));
+            return Err(duration_out_of_range("hold_at_most", given, "a time above zero"));
         }
         let pacing = self.check_pacing()?;
         let attempt = AttemptConfig {
@@ -189,7 +189,7 @@ impl LockOptions {
         let longest_poll = self.longest_poll.unwrap_or(DEFAULT_POLL_INTERVAL);
         if !(MIN_POLL_INTERVAL..=MAX_POLL_INTERVAL).contains(&longest_poll) {
             let expected = format!("{MIN_POLL_INTERVAL:?} to {MAX_POLL_INTERVAL:?}");
-            return Err(out_of_range("poll_interval", format_args!("{longest_poll:?}"), expected));
+            return Err(duration_out_of_range("poll_interval", longest_poll, expected));
         }
         let first_poll = self.first_poll.unwrap_or(FIRST_POLL).min(longest_poll);
         Ok(Pacing { first_poll, longest_poll, floor: RETRY_DELAY, ceiling: first_poll })

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use crate::{
     algorithm::{attempt::HEDGE_SHARE, node_set::MAX_NODES, tally::Electorate, validity::Validity},
-    error::{ConfigError, out_of_range, refused_text},
+    error::{ConfigError, duration_out_of_range, out_of_range, refused_text},
     node::{NewNodes, QuarantineParameters, QuorumParameters, RestartGuard},
     values::{Fingerprint, Label, MAX_LABEL_BYTES, may_be_url, shown_value},
 };
@@ -76,11 +76,7 @@ impl QuorumSettings {
         }
         if self.attempt_timeout.is_zero() || self.attempt_timeout > self.max_ttl {
             let expected = format!("a time above zero, and at most the max_ttl of {:?}", self.max_ttl);
-            return Err(out_of_range(
-                "attempt_timeout",
-                format_args!("{:?}", self.attempt_timeout),
-                expected,
-            ));
+            return Err(duration_out_of_range("attempt_timeout", self.attempt_timeout, expected));
         }
         let least = self.max_ttl.max(COUNTER_PRECISION);
         if self.counter_ttl < least {
@@ -88,7 +84,7 @@ impl QuorumSettings {
                 "{least:?} or more, since a counter has to outlive every lease of max_ttl {:?}",
                 self.max_ttl
             );
-            return Err(out_of_range("counter_ttl", format_args!("{:?}", self.counter_ttl), expected));
+            return Err(duration_out_of_range("counter_ttl", self.counter_ttl, expected));
         }
         Ok(CheckedQuorum {
             label,
@@ -250,28 +246,28 @@ pub(super) fn check_ttl(given: Duration, most: Duration, validity: Validity) -> 
     let least = validity.least_ttl(Duration::from_millis(1));
     if given < least {
         let expected = format!("{least:?} or more, since drift and margin leave nothing of a shorter ttl");
-        return Err(out_of_range("ttl", format_args!("{given:?}"), expected));
+        return Err(duration_out_of_range("ttl", given, expected));
     }
     if given > most {
         let expected = format!(
             "at most the quorum's max_ttl of {most:?}: shorten it, or raise max_ttl of the whole quorum by `redquorum \
              reconfigure` or `admin::reconfigure`"
         );
-        return Err(out_of_range("ttl", format_args!("{given:?}"), expected));
+        return Err(duration_out_of_range("ttl", given, expected));
     }
     Ok(())
 }
 
 /// Checks a time against its maximum. The error names `setting`.
 fn check_maximum(setting: &'static str, given: Duration, most: Duration) -> Result<(), ConfigError> {
-    let refused = || out_of_range(setting, format_args!("{given:?}"), format!("at most {most:?}"));
+    let refused = || duration_out_of_range(setting, given, format!("at most {most:?}"));
     if given > most { Err(refused()) } else { Ok(()) }
 }
 
 pub(super) fn check_node_timeout(given: Duration, ttl: Duration) -> Result<(), ConfigError> {
     if given.is_zero() || given >= ttl {
         let expected = format!("a time above zero and below the ttl of {ttl:?}");
-        return Err(out_of_range("node_timeout", format_args!("{given:?}"), expected));
+        return Err(duration_out_of_range("node_timeout", given, expected));
     }
     Ok(())
 }

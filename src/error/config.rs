@@ -247,9 +247,22 @@ pub(crate) fn out_of_range(
     given: impl fmt::Display,
     expected: impl Into<Arc<str>>,
 ) -> ConfigError {
+    ConfigError::OutOfRange {
+        setting,
+        given: shown_name(&given.to_string()).into(),
+        expected: expected.into(),
+    }
+}
+
+/// Returns the error of a setting, or an argument of a call, whose time is out of its range.
+pub(crate) fn duration_out_of_range(
+    setting: &'static str,
+    given: Duration,
+    expected: impl Into<Arc<str>>,
+) -> ConfigError {
     // The unit of a zero is no information, and no user gives nanoseconds.
-    let given = Some(given.to_string()).filter(|given| given != "0ns").unwrap_or_else(|| "0".to_owned());
-    ConfigError::OutOfRange { setting, given: shown_name(&given).into(), expected: expected.into() }
+    let shown = if given.is_zero() { "0".to_owned() } else { format!("{given:?}") };
+    out_of_range(setting, shown, expected)
 }
 
 /// Returns the error of a setting whose value is a refused text.

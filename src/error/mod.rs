@@ -16,7 +16,10 @@ pub use self::{
     no_quorum::NoQuorum,
 };
 pub(crate) use self::{
-    config::{group_of_none, group_too_large, node_twice, out_of_range, refused_text, resource_twice},
+    config::{
+        duration_out_of_range, group_of_none, group_too_large, node_twice, out_of_range, refused_text,
+        resource_twice,
+    },
     no_quorum::Goal,
 };
 pub use crate::values::{

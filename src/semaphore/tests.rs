@@ -23,7 +23,7 @@ use crate::{
     error::{Error, LossReason, NodeError},
     lock::tests::{NONE, client, locked_nodes, pass, server, thaw_all},
     mutation::{Mutation, break_rule},
-    node::memory::Behaviour,
+    node::{Operation, memory::Behaviour},
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -362,6 +362,41 @@ async fn a_wait_for_a_permit_sends_few_requests() {
     let requests = take_requests();
     assert!((30..=100).contains(&requests), "{requests} requests");
     drop(permits);
+}
+
+/// Returns the number of queries of a release watcher in two seconds in which every node publishes a release notice of one
+/// slot once a millisecond, although no slot is vacant.
+async fn queries_of_a_watcher_that_is_notified_in_vain() -> usize {
+    let cluster = MemoryCluster::new(3);
+    let (client_a, client_b) = (client(&cluster), client(&cluster));
+    let semaphore = client_a.semaphore("s", 5);
+    let permits = try_join_all((0..5).map(|_| semaphore.acquire())).await.unwrap();
+    let semaphore_b = client_b.semaphore("s", 5);
+    let mut waiting = Box::pin(semaphore_b.acquire());
+    assert_pending_for(&mut waiting, Duration::from_secs(2)).await;
+    let slot = semaphore.slot_resource(0).unwrap();
+    let take_queries = || -> usize {
+        let operations = cluster.servers().iter().flat_map(|server| server.take_log());
+        operations.filter(|operation| matches!(operation, Operation::Vacant(_))).count()
+    };
+    take_queries();
+    for _ in 0..2_000 {
+        cluster.servers().iter().for_each(|server| server.publish(&slot));
+        assert_pending_for(&mut waiting, Duration::from_millis(1)).await;
+    }
+    drop(permits);
+    take_queries()
+}
+
+/// The limit allows 16 queries without a delay, and then one in each five milliseconds. A vacancy poll adds up to three
+/// requests.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_release_notices_does_not_cause_a_flood_of_queries() {
+    let queries = queries_of_a_watcher_that_is_notified_in_vain().await;
+    assert!((200..=16 + 400 + 2 + 3).contains(&queries), "{queries} queries");
+    let _broken = break_rule(Some(Mutation::NoAttemptLimit));
+    let unlimited = queries_of_a_watcher_that_is_notified_in_vain().await;
+    assert!(unlimited > 900, "{unlimited} queries");
 }
 
 #[tokio::test(start_paused = true)]

@@ -108,7 +108,7 @@ pub fn overridden_variables(
     arguments: &Arguments,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<&'static str>, ConfigError> {
-    Sources::read(arguments, &environment).map(|sources| sources.beside_file(RawSettings::overridden_by))
+    variables_beside_file(arguments, &environment, RawSettings::overridden_by)
 }
 
 /// Returns the variables of settings that all clients of a quorum share, if the variables apply because neither the
@@ -122,7 +122,7 @@ pub fn shared_variables_beside_file(
     arguments: &Arguments,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<&'static str>, ConfigError> {
-    Sources::read(arguments, &environment).map(|sources| sources.beside_file(RawSettings::shared_beside))
+    variables_beside_file(arguments, &environment, RawSettings::shared_beside)
 }
 
 /// Returns the source of a setting for an error: the variable, the file, or `the default`.
@@ -147,6 +147,22 @@ pub fn source_of(
     let given = if is_file_first { file.or(variable) } else { variable.or(file) };
     Ok(given.unwrap_or_else(|| "the default".to_owned()))
 }
+
+/// Returns the variables that `select` finds, if the file overrides the environment; otherwise no variables.
+///
+/// # Errors
+///
+/// As [`load_from`].
+#[cfg(feature = "__command")]
+fn variables_beside_file(
+    arguments: &Arguments,
+    environment: &dyn Fn(&str) -> Option<OsString>,
+    select: VariableSelection,
+) -> Result<Vec<&'static str>, ConfigError> {
+    let Sources { arguments, variables, in_file, is_file_first, .. } = Sources::read(arguments, environment)?;
+    Ok(if is_file_first { select(&variables, &in_file, &arguments) } else { Vec::new() })
+}
+
 /// A function that selects variables by the settings of the environment, the file and the arguments, in this order.
 #[cfg(feature = "__command")]
 type VariableSelection = fn(&RawSettings, &RawSettings, &RawSettings) -> Vec<&'static str>;
@@ -173,13 +189,6 @@ impl Sources {
         let path = file.or_else(|| environment.path(CONFIG_VARIABLE));
         let in_file = path.as_deref().map(RawSettings::read).transpose()?.unwrap_or_default();
         Ok(Self { arguments, variables, in_file, path, is_file_first })
-    }
-
-    /// Returns the variables that `select` finds in the settings of the environment, the file and the arguments, if the
-    /// file overrides the environment; otherwise no variables.
-    #[cfg(feature = "__command")]
-    fn beside_file(&self, select: VariableSelection) -> Vec<&'static str> {
-        if self.is_file_first { select(&self.variables, &self.in_file, &self.arguments) } else { Vec::new() }
     }
 
     /// Returns the path of the settings file if the urls of the nodes are those of the file.

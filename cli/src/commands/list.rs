@@ -19,6 +19,9 @@ use crate::{
     table,
 };
 
+/// The notice that locks may be missing.
+pub(super) const PARTIAL_LIST: &str = "partial list: the nodes that answered are no quorum";
+
 /// List the locks
 ///
 /// Shows for each lock the owner (the label of its client), the remaining ttl without a renewal, the
@@ -91,7 +94,7 @@ pub(super) async fn list(quorum: &Quorum, pattern: Option<&str>) -> Result<Listi
 }
 
 /// Returns the check whether the name of a lock matches the pattern.
-fn matcher(pattern: Option<&str>) -> impl Fn(&LockName) -> bool + use<> {
+pub(super) fn matcher(pattern: Option<&str>) -> impl Fn(&LockName) -> bool + use<> {
     let pattern = pattern.map(WildMatch::new);
     move |lock: &LockName| {
         let name = String::from_utf8_lossy(lock.name().as_bytes());
@@ -115,7 +118,7 @@ impl fmt::Display for ListOutput {
             }
         }
         if self.partial {
-            f.write_str("\npartial list: the nodes that answered are no quorum")?;
+            write!(f, "\n{PARTIAL_LIST}")?;
         }
         Ok(())
     }

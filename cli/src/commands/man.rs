@@ -14,6 +14,9 @@ pub(crate) struct ManualPages {
     directory: Option<PathBuf>,
 }
 
+/// The place of the first shared option in a manual page: behind the options of each command, and before `--help`.
+const FIRST_SHARED: usize = 500;
+
 impl ManualPages {
     /// Prints or writes the pages.
     ///
@@ -21,7 +24,7 @@ impl ManualPages {
     ///
     /// A directory or an output that cannot be written.
     pub(crate) fn perform(&self) -> Result<Exit, Failure> {
-        let command = Arguments::described();
+        let command = in_order_of_help(Arguments::described());
         match &self.directory {
             Some(directory) => clap_mangen::generate_to(command, directory)
                 .map_err(|error| Failure::file(directory, &error))?,
@@ -35,4 +38,17 @@ impl ManualPages {
         }
         Ok(Exit::Success)
     }
+}
+
+/// Orders the options of all pages as `--help` does: the options of the command, the shared options, and `--help`.
+/// Otherwise, the options of a command and the shared options alternate.
+fn in_order_of_help(command: clap::Command) -> clap::Command {
+    let mut order = FIRST_SHARED;
+    command.mut_args(|option| {
+        if !option.is_global_set() {
+            return option;
+        }
+        order += 1;
+        option.display_order(order)
+    })
 }

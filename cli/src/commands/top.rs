@@ -8,18 +8,23 @@ use std::{
 
 use clap::Args;
 use ratatui::crossterm::event::{self, Event};
-use redquorum::Quorum;
+use redquorum::{
+    __command::{connectors, list_answering},
+    Quorum, QuorumBuilder,
+    inspection::Listing,
+};
 use tokio::sync::mpsc;
 
 use super::{
     inspect::interval,
-    list::{list, silent_nodes},
+    list::{PARTIAL_LIST, list, matcher, silent_nodes},
 };
 use crate::{
     app::App,
     exit::Exit,
     failure::Failure,
-    locked::{drawing::Drawing, of_listing, screen::Screen},
+    locked::{Row, drawing::Drawing, of_listing, screen::Screen},
+    settings::Settings,
     stopwatch,
     supervise::signals::{Signals, ends},
 };
@@ -27,8 +32,9 @@ use crate::{
 /// Watch the locks
 ///
 /// Shows the same as `list` on a terminal, with a refresh after each interval. Keys: q, Esc and Ctrl-C
-/// end the command; arrows, j, k, PageUp, PageDown and Home scroll; s sorts by another column. If no quorum
-/// answers, the last table stays, with the error above the table. Logs of -v are written after the end.
+/// end the command; arrows, j, k, PageUp, PageDown and Home scroll; s sorts by another column. If fewer nodes
+/// than a quorum answer, the table has the locks of these nodes, and the line above is marked as partial. If
+/// no node answers, the last table stays, with the error above the table. Logs of -v are written after the end.
 #[derive(Args, Debug)]
 pub(crate) struct Top {
     /// A pattern for the names: `*` is any text, `?` any character [default: all locks]
@@ -38,12 +44,27 @@ pub(crate) struct Top {
     refresh: Duration,
 }
 
+/// The source of the listings.
+struct ListingSource<'a> {
+    /// The connected client; `None` if no quorum answered at the start.
+    quorum: Option<&'a Quorum>,
+    /// The builder for the listings without a quorum.
+    builder: QuorumBuilder,
+    nodes: usize,
+    /// The number of nodes in a quorum.
+    needed: usize,
+    pattern: Option<&'a str>,
+}
+
+/// The content of the screen: the rows, and the lines above the rows.
+type ScreenContent = (Vec<Row>, Vec<String>);
+
 impl Top {
     /// Draws the locks until a key or a signal ends the command.
     ///
     /// # Errors
     ///
-    /// A standard output that is no terminal, or no quorum at the start.
+    /// A standard output that is no terminal, or no answer of any node at the start.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         if app.general.json {
             return Err(Failure::usage("top draws on a terminal, so it has no --json: use `list --json`"));
@@ -52,16 +73,62 @@ impl Top {
             return Err(Failure::usage("top draws on a terminal, which standard output is not: use `list`"));
         }
         let settings = app.settings()?;
-        app.with_quorum_and_signals(&settings, settings.builder().read_only(), async |quorum, signals| {
-            self.watch(quorum, signals, app).await
-        })
-        .await
+        let nodes = connectors(&settings.builder())?.len();
+        let watched = app.with_quorum_and_signals(
+            &settings,
+            settings.builder().read_only(),
+            async |quorum, signals| {
+                self.watch(&self.source(&settings, nodes, Some(quorum)), signals, app).await
+            },
+        );
+        match watched.await {
+            Err(failure) if failure.exit == Exit::NoQuorum => {
+                self.watch_without_quorum(&self.source(&settings, nodes, None), failure, app).await
+            }
+            watched => watched,
+        }
     }
 
-    async fn watch(&self, quorum: &Quorum, signals: &mut Signals, app: &App) -> Result<Exit, Failure> {
+    /// Draws the locks of the nodes that answer, after a `failure` to connect to a quorum.
+    ///
+    /// # Errors
+    ///
+    /// The failure, if no node answers.
+    async fn watch_without_quorum(
+        &self,
+        source: &ListingSource<'_>,
+        failure: Failure,
+        app: &App,
+    ) -> Result<Exit, Failure> {
+        let mut signals = Signals::register()?;
+        tokio::select! {
+            biased;
+            signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
+            // The failure names every node, so the failure of this listing has nothing to add.
+            listed = source.list() => listed.map_err(|_| failure)?,
+        };
+        self.watch(source, &mut signals, app).await
+    }
+
+    fn source<'a>(
+        &'a self,
+        settings: &Settings,
+        nodes: usize,
+        quorum: Option<&'a Quorum>,
+    ) -> ListingSource<'a> {
+        let needed = settings.effective.votes_needed;
+        ListingSource { quorum, builder: settings.builder(), nodes, needed, pattern: self.pattern.as_deref() }
+    }
+
+    async fn watch(
+        &self,
+        source: &ListingSource<'_>,
+        signals: &mut Signals,
+        app: &App,
+    ) -> Result<Exit, Failure> {
         let mut drawing = Drawing::begin(&app.messages)?;
         let (mut events, mut screen) = (events()?, Screen::new(self.refresh));
-        let mut refreshing = Box::pin(self.list_after(quorum, Duration::ZERO));
+        let mut refreshing = Box::pin(source.list_after(Duration::ZERO));
         loop {
             drawing.draw(&mut screen)?;
             tokio::select! {
@@ -79,23 +146,42 @@ impl Top {
                 }
                 listed = &mut refreshing => {
                     match listed {
-                        Ok((rows, silent)) => screen.show(rows, silent),
+                        Ok((rows, problems)) => screen.show(rows, problems),
                         Err(failure) => screen.show_failure(failure.in_one_line()),
                     }
-                    refreshing.set(self.list_after(quorum, self.refresh));
+                    refreshing.set(source.list_after(self.refresh));
                 }
             }
         }
     }
+}
 
-    async fn list_after(
-        &self,
-        quorum: &Quorum,
-        delay: Duration,
-    ) -> Result<(Vec<crate::locked::Row>, Vec<String>), Failure> {
+impl ListingSource<'_> {
+    async fn list_after(&self, delay: Duration) -> Result<ScreenContent, Failure> {
         stopwatch::pause(delay).await;
-        let listing = list(quorum, self.pattern.as_deref()).await?;
-        Ok((of_listing(&listing), silent_nodes(&listing)))
+        let listing = self.list().await?;
+        let partial = self.is_partial(&listing).then(|| PARTIAL_LIST.to_owned());
+        Ok((of_listing(&listing), partial.into_iter().chain(silent_nodes(&listing)).collect()))
+    }
+
+    /// Lists the locks by a quorum. Without a quorum, lists the locks of the nodes that answer.
+    ///
+    /// # Errors
+    ///
+    /// No answer of any node.
+    async fn list(&self) -> Result<Listing, Failure> {
+        let answering = async || list_answering(&self.builder, matcher(self.pattern)).await;
+        let Some(quorum) = self.quorum else { return Ok(answering().await?) };
+        match list(quorum, self.pattern).await {
+            // The failure names every node, so the failure of the second listing has nothing to add.
+            Err(failure) if failure.exit == Exit::NoQuorum => answering().await.map_err(|_| failure),
+            listed => listed,
+        }
+    }
+
+    /// Whether fewer nodes than a quorum have answered, so that locks may be missing.
+    fn is_partial(&self, listing: &Listing) -> bool {
+        self.nodes.saturating_sub(listing.silent().count()) < self.needed
     }
 }
 

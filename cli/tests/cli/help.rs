@@ -120,6 +120,15 @@ async fn manual_pages_are_printed_or_written_to_a_directory() {
         "the page has the shared options"
     );
     assert!(!scratch.path().join("redquorum-exec-child.1").exists());
+    let page = scratch.read("redquorum-run.1");
+    let synopsis = page.split(".SH SYNOPSIS").nth(1).and_then(|rest| rest.split(".SH").next()).unwrap();
+    let places =
+        ["shared", "ttl", "kill\\-after", "command", "node", "config", "verbose", "help"].map(|option| {
+            synopsis
+                .find(&format!(r"\-\-{option}"))
+                .unwrap_or_else(|| panic!("{option} is not in {synopsis}"))
+        });
+    assert!(places.is_sorted(), "the options of the command precede the shared options: {synopsis}");
     let nowhere = output(redquorum(["man", "/nowhere"])).await;
     assert_eq!(exit_code(&nowhere), 74, "{}", stderr(&nowhere));
 }

@@ -316,6 +316,9 @@ async fn top_reports_missing_nodes_and_continues() {
     cluster.server(0).kill().await;
     read_until_shown(&mut stdout_pipe, &mut output_so_far, &address(cluster.server(0))).await;
     cluster.server(1).kill().await;
+    read_until_shown(&mut stdout_pipe, &mut output_so_far, "partial list").await;
+    assert!(screen(80, &output_so_far).contains("web-1"), "the list of the remaining node is not shown");
+    cluster.server(2).kill().await;
     read_until_shown(&mut stdout_pipe, &mut output_so_far, "no quorum listed its locks").await;
     assert!(screen(80, &output_so_far).contains("web-1"), "the earlier list is no longer shown");
     keys.write_all(b"q").await.unwrap();

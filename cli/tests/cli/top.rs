@@ -61,7 +61,7 @@ async fn top_restores_the_terminal_at_each_end() {
 async fn an_error_of_top_restores_the_terminal_and_is_readable() {
     let (cluster, quorum) = cluster_with_lock_client().await;
     drop(quorum);
-    for server in cluster.some(1..3) {
+    for server in cluster.servers() {
         server.kill().await;
     }
     let pty = Pty::open(80);
@@ -71,6 +71,33 @@ async fn an_error_of_top_restores_the_terminal_and_is_readable() {
     assert_eq!(pty.settings(), before);
     pty.wait_until_shown("redquorum: no quorum").await;
     assert!(!pty.screen().screen().alternate_screen());
+}
+
+#[tokio::test]
+async fn top_shows_the_locks_of_the_nodes_that_answer_without_a_quorum() {
+    const PARTIAL: &str = "partial list: the nodes that answered are no quorum";
+    let (cluster, quorum) = cluster_with_lock_client().await;
+    let _held = quorum.red_lock("job").lock().await.unwrap();
+    let running = Pty::open(80);
+    let top = running.spawn(command_on(&cluster, ["top", "--interval", "50ms"]));
+    running.wait_until_shown("job      held  web-1").await;
+    cluster.server(2).kill().await;
+    running.wait_until_shown(&format!("127.0.0.1:{}: unreachable", cluster.server(2).port())).await;
+    running.wait_until_shown("job      held  web-1").await;
+    let shown = running.screen().screen().contents();
+    assert!(!shown.contains(PARTIAL), "two of three nodes are a quorum: {shown}");
+    cluster.server(1).kill().await;
+    running.wait_until_shown(PARTIAL).await;
+    running.wait_until_shown("job      unclear").await;
+    // The second `top` finds no quorum at its start.
+    let late = Pty::open(80);
+    let late_top = late.spawn(without_patience(command_on(&cluster, ["top", "--interval", "50ms"])));
+    late.wait_until_shown(PARTIAL).await;
+    late.wait_until_shown("job      unclear").await;
+    for (pty, top) in [(running, top), (late, late_top)] {
+        pty.press("q");
+        assert_eq!(status(top).await, Some(0));
+    }
 }
 
 #[tokio::test]

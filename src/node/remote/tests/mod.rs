@@ -14,7 +14,7 @@ use crate::{
         Answer, Lock, Operation, Tombstone, Unlock,
         transport::{ConnectionEvent, NoticeCommand},
     },
-    values::{ClosedReason, Label, LeaseId},
+    values::{ClosedReason, Fingerprint, Label, LeaseId},
 };
 
 mod fake;
@@ -397,13 +397,27 @@ async fn a_node_that_refuses_calls_for_a_second_causes_one_warning() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_the_registration_for_a_second_causes_one_warning() {
-    let fixture = Fixture::registering(DialBehaviour::Accepting, Some(NewNodes::Quarantine));
-    fixture.fake.set_registration(Answer::Error(NodeError::ReadOnly));
-    let traces = crate::lock::tests::traces::Traces::begin();
-    fixture.pass(900).await;
-    assert!(traces.warned().is_empty());
-    fixture.pass(10_000).await;
-    assert_eq!(traces.warned(), ["node refuses calls"]);
+    let closed: Arc<str> = "closed for name=b from name=a by 1".into();
+    let missing = NodeError::NoPermission("no `evalsha` (user app)".into());
+    let clock_off = NodeError::ClockOff { gap: Duration::from_secs(7_200), is_node_ahead: true };
+    for (answer, error) in [
+        (Answer::Error(NodeError::ReadOnly), NodeError::ReadOnly),
+        (
+            Answer::WrongQuorum { fingerprint: Fingerprint::new(closed.as_ref()) },
+            NodeError::WrongQuorum(Arc::clone(&closed)),
+        ),
+        (Answer::Error(clock_off.clone()), clock_off),
+        (Answer::Error(missing.clone()), missing),
+    ] {
+        let fixture = Fixture::registering(DialBehaviour::Accepting, Some(NewNodes::Quarantine));
+        fixture.fake.set_registration(answer);
+        let traces = crate::lock::tests::traces::Traces::begin();
+        fixture.pass(900).await;
+        assert!(traces.warned().is_empty(), "{error}");
+        fixture.pass(10_000).await;
+        assert_eq!(traces.warned(), ["node refuses calls"], "{error}");
+        assert_eq!(traces.only("node refuses calls").field("error"), error.to_string());
+    }
 }
 
 #[tokio::test(start_paused = true)]
