@@ -82,6 +82,19 @@ pub(crate) enum Mutation {
     IgnoreDeferral,
     /// An attempt that waits for a hedge while votes are split, even if every round trip is longer.
     SplitEndsWithHedge,
+    /// An attempt of a waiting call that waits for a vote for only a node timeout.
+    ImpatientVotes,
+    /// A hedge that does not depend on the response time of the queue node.
+    FixedHedge,
+    /// A waiter that attempts again soon although nodes have let their time pass.
+    NoDelayAfterLateAnswers,
+    /// A watchdog that repeats a renewal after a node timeout, and send queues that refuse renewals while their node is
+    /// unresponsive.
+    ImpatientRenewals,
+    /// A client that does not measure the response times of answers that come after the end of their attempts.
+    DropLateLocks,
+    /// A waiter for any one of many candidates that joins three queues.
+    ThreeQueues,
     /// A waiter that makes no attempt at the end of the holder's ttl.
     IgnoreHolderTtl,
     /// A waiter that does not pause after a futile grant of a stale queue node.

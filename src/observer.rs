@@ -6,7 +6,7 @@
 //!     call_began                                     lease_granted
 //!       attempt_began                                  answered, renewed   (each renewal)
 //!         answered, ...                              lease_ended
-//!       attempt_ended, attempt_lost
+//!       attempt_ended, attempt_lost, attempt_rolled_back
 //!     call_ended                                   a latch
 //!                                                    arrived_at_latch, waited_for_latch
 //! ```
@@ -47,6 +47,16 @@ pub(crate) trait Observer: Monitor {
 
     /// Handles the rollback of an attempt.
     fn attempt_lost(&self, _attempt: u64) {}
+
+    /// Handles the unlocks of an attempt that led to no lease, after [`attempt_lost`](Self::attempt_lost). Not called
+    /// if the attempt has locked at no node.
+    fn attempt_rolled_back(&self) {}
+
+    /// Handles the start of a silence of a node.
+    fn silence_began(&self, _node: usize) {}
+
+    /// Handles an answer to a lock after the end of its attempt.
+    fn lock_answered_late(&self, _node: usize) {}
 
     /// Handles the end of an attempt: its outcome, or its cancellation.
     fn attempt_ended(&self, _end: AttemptEnd) {}

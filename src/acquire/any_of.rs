@@ -18,6 +18,7 @@ use crate::{
     config::CheckedLock,
     error::{ConfigError, Error},
     lease::active_lease::Acquired,
+    mutation::{self, Mutation},
     values::Resource,
 };
 
@@ -27,7 +28,13 @@ mod vacancy_poll;
 mod vacancy_query;
 
 /// The number of wait queues that a waiting call joins.
-pub(crate) const QUEUES_JOINED: usize = 3;
+///
+/// With two queues, a call does not depend on one queue node. Each further queue causes attempts and polls that are
+/// mostly in vain, and that a busy node has to execute, too. The release watcher finds the candidates without a waiter.
+pub(crate) const QUEUES_JOINED: usize = 2;
+
+/// The largest number of candidates of which a waiting call joins all queues.
+const MAX_CANDIDATES_JOINED: usize = 3;
 
 /// The number of random candidates that a call draws for each wait queue to join. Candidates with slow queue nodes are
 /// dropped first.
@@ -120,7 +127,7 @@ impl CheckedAnyOf {
 
     /// Whether there are more candidates than wait queues to join.
     pub(crate) fn is_large(&self) -> bool {
-        self.count > self.queues
+        self.count > self.queues.max(MAX_CANDIDATES_JOINED)
     }
 
     async fn wait(
@@ -183,9 +190,11 @@ impl CheckedAnyOf {
     /// Returns the candidates for whose queues the call waits: a random choice that avoids slow queue nodes.
     fn choose_queues(&self) -> Vec<usize> {
         let context = self.context();
-        let mut drawn = context.sample_indices(self.count, DRAWN_PER_QUEUE * self.queues);
+        let queues = if self.is_large() { self.queues } else { self.count };
+        let queues = mutation::altered(Mutation::ThreeQueues, queues, |queues| queues.max(3));
+        let mut drawn = context.sample_indices(self.count, DRAWN_PER_QUEUE * queues);
         drawn.sort_by_cached_key(|index| context.is_queue_node_slow(&(self.resource_at)(*index)));
-        drawn.truncate(self.queues);
+        drawn.truncate(queues);
         drawn
     }
 

@@ -25,7 +25,7 @@ use crate::{
     algorithm::{
         attempt::{Attempt, AttemptStep, FailureReason, LockVote, Plan, SplitPatience},
         failed_attempt::{Deferral, FailedAttempt, RefusedResource},
-        lease::LeaseTime,
+        lease::{LeaseTime, renewal_timeout},
         node_set::NodeSet,
     },
     client::{
@@ -35,6 +35,7 @@ use crate::{
         queue_node_view::QueueNodeView,
     },
     clock::Instant,
+    config::CheckedLock,
     lease::active_lease::{Acquired, LeaseTerms, NodeLeaseState},
     mutation::{self, Mutation},
     node::{Answer, Holder, Operation, Queued, Request, Tombstone, names::is_slot},
@@ -45,7 +46,8 @@ use crate::{
 mod evidence;
 mod requests;
 
-/// Makes one attempt, with a new lease id. If the plan asks a node for the turn, and `entries` subscribe to wakes of
+/// Makes one attempt of a call that waits, with a new lease id. The quorum timeout of the call ends after
+/// `quorum_timeout`. If the plan asks a node for the turn, and `entries` subscribe to wakes of
 /// that node, a deferral enters the wait queue there. [`AttemptRequests::hint`] describes `hint`.
 ///
 /// # Cancel safety
@@ -56,10 +58,12 @@ pub(super) async fn attempt(
     context: &ClientContext,
     checked: &CheckedRequest,
     plan: Plan,
+    quorum_timeout: Duration,
     hint: u64,
     entries: Option<&mut QueueEntries>,
 ) -> AttemptOutcome {
-    let requests = AttemptRequests { hint, ..AttemptRequests::new(context, checked) };
+    let config = checked.settings.attempt.of_waiting_call(quorum_timeout);
+    let requests = AttemptRequests { hint, ..AttemptRequests::new(context, checked, config) };
     AttemptDriver::new(context, requests, plan, SplitPatience::Hedge, entries).drive().await
 }
 
@@ -75,14 +79,16 @@ pub(crate) async fn attempt_to_downgrade(
     writer: &LeaseId,
     until: Instant,
 ) -> AttemptOutcome {
-    let requests = AttemptRequests { writer: Some(writer.clone()), ..AttemptRequests::new(context, checked) };
+    let config = checked.settings.attempt;
+    let requests =
+        AttemptRequests { writer: Some(writer.clone()), ..AttemptRequests::new(context, checked, config) };
     let (plan, patience) = (Plan::Downgrade(until), SplitPatience::NodeTimeout);
     AttemptDriver::new(context, requests, plan, patience, None).drive().await
 }
 
 /// Makes an attempt that enters no wait queue: for a `try_lock`, or for one candidate of several. If `is_only` is true,
 /// the call makes no other attempt for these resources. Therefore the attempt waits for a node timeout, not for a
-/// hedge, while votes are split.
+/// hedge, while votes are split, and does not wait longer than a node timeout for any vote.
 ///
 /// # Cancel safety
 ///
@@ -99,8 +105,12 @@ pub(crate) async fn attempt_once(
     };
     // These entries subscribe to no wakes. Therefore the attempt asks for the turn, but enters no queue.
     let mut entries = with_waiters.map(|index| QueueEntries::new(context, checked, index, &Arc::default()));
-    let requests = AttemptRequests { will_not_wait: true, ..AttemptRequests::new(context, checked) };
-    let patience = if is_only { SplitPatience::NodeTimeout } else { SplitPatience::Hedge };
+    let CheckedLock { attempt: config, quorum_timeout, .. } = checked.settings;
+    let (config, patience) = match is_only {
+        true => (config, SplitPatience::NodeTimeout),
+        false => (config.of_waiting_call(quorum_timeout), SplitPatience::Hedge),
+    };
+    let requests = AttemptRequests { will_not_wait: true, ..AttemptRequests::new(context, checked, config) };
     AttemptDriver::new(context, requests, plan, patience, entries.as_mut()).drive().await
 }
 
@@ -164,10 +174,14 @@ impl<'a> AttemptDriver<'a> {
     ) -> Self {
         let checked = requests.checked;
         let index = entries.as_ref().map_or(0, |entries| entries.index());
+        let config = match plan.queue_node() {
+            Some(node) => context.responsiveness.with_hedge_at(node, requests.config),
+            None => requests.config,
+        };
         Self {
             context,
             number: context.observer.attempt_began(&checked.resources, &requests.lease_id),
-            attempt: Attempt::new(checked.settings.attempt, plan, patience, context.now()),
+            attempt: Attempt::new(config, plan, patience, context.now()),
             fanout: Fanout::new(),
             entries,
             queue_node: QueueNodeView::new(checked.queue_node(context, index), index),
@@ -240,12 +254,17 @@ impl<'a> AttemptDriver<'a> {
         }
     }
 
-    /// Records the response time of a node, if the resource is a slot of a semaphore and the answer is no error. A
+    /// Records the response time of a node if the answer is no error. The hedges of later attempts follow from this
+    /// time. If the resource is a slot of a semaphore, the time is also recorded for the choice of slots, because a
     /// client that waits for any one of several resources avoids the wait queues of slow nodes.
     fn record_response_time(&self, node: usize, sent_at: Instant, answer: &Answer) {
-        if is_slot(&self.requests.checked.resource) && !matches!(answer, Answer::Error(_)) {
-            let took = self.context.now().saturating_duration_since(sent_at);
-            self.context.responsiveness.answered_after(node, took);
+        if matches!(answer, Answer::Error(_)) {
+            return;
+        }
+        let now = self.context.now();
+        self.context.responsiveness.lock_answered(node, sent_at, now);
+        if is_slot(&self.requests.checked.resource) {
+            self.context.responsiveness.answered_after(node, now.saturating_duration_since(sent_at));
         }
     }
 
@@ -353,6 +372,9 @@ impl<'a> AttemptDriver<'a> {
         // The report is last, because the observer may call code of the program, such as a metrics recorder. Even if
         // that code panics, the unlocks are submitted.
         self.context.observer.attempt_lost(self.number);
+        if !nodes.is_empty() {
+            self.context.observer.attempt_rolled_back();
+        }
     }
 
     fn acquired(&mut self, token: FencingToken) -> Acquired {
@@ -363,7 +385,7 @@ impl<'a> AttemptDriver<'a> {
         // After this statement, the drop of the driver rolls nothing back. The statement follows the reports, so that
         // a panic of the observer still rolls the attempt back.
         self.cleanup.needs_rollback = false;
-        let settings = &checked.settings;
+        let (settings, now) = (&checked.settings, self.context.now());
         let time = LeaseTime::granted(
             self.attempt.start(),
             settings.attempt.ttl,
@@ -379,6 +401,8 @@ impl<'a> AttemptDriver<'a> {
                 token,
                 is_renewed: settings.is_renewed,
                 node_timeout: settings.attempt.node_timeout,
+                lock_timeout: self.requests.config.request_timeout(),
+                renewal_timeout: renewal_timeout(settings.attempt.ttl, settings.attempt.node_timeout),
             },
             time,
             in_flight: self.cleanup.in_flight.take(),
@@ -387,7 +411,7 @@ impl<'a> AttemptDriver<'a> {
                 .lock_votes()
                 .iter()
                 .zip(self.evidence.replies())
-                .map(node_lease_state)
+                .map(|(vote, reply)| node_lease_state(*vote, reply, now))
                 .collect(),
             late: self.fanout.take_outstanding(|(kind, _)| !matches!(kind, RequestKind::WriteBack)),
             queue_node: self.queue_node.on_acquired(self.context, &checked.resources),
@@ -408,6 +432,8 @@ impl<'a> AttemptDriver<'a> {
         self.record_queue_node_timeout(took);
         let is_sure = deferral.as_ref().is_some_and(|deferral| queue_node == Some(deferral.node))
             || self.evidence.is_held(self.context.settings.electorate);
+        let is_overloaded = reason != FailureReason::Contended && self.are_nodes_overloaded();
+        self.keep_late_locks();
         let replies = self.context.replies(self.evidence.take_replies());
         tracing::debug!(resource = %checked.resource, id = %self.requests.lease_id, ?reason, %replies, "failed");
         FailedAttempt {
@@ -416,9 +442,36 @@ impl<'a> AttemptDriver<'a> {
             hint: self.evidence.hint(),
             took,
             has_stood_still: self.attempt.has_stood_still(),
+            is_overloaded,
             deferral,
             refused: index.map(|index| RefusedResource { index, is_sure }),
         }
+    }
+
+    /// Whether a quorum of nodes would have answered if no node was overloaded. A node is overloaded if the node has
+    /// not answered the attempt in time, but has answered other requests of the client since.
+    fn are_nodes_overloaded(&self) -> bool {
+        let (start, now) = (self.attempt.start(), self.context.now());
+        let attempt_timeout = self.context.settings.attempt_timeout;
+        let answered_after = |node, patience: Duration, since: Instant| {
+            let last = self.context.responsiveness.last_answer(node);
+            last.is_some_and(|last| last + patience >= since)
+        };
+        let is_overloaded = |node, reply: &NodeReply| match reply {
+            NodeReply::Failed(NodeError::Overloaded) => true,
+            NodeReply::Failed(NodeError::TimedOut) | NodeReply::Pending => {
+                answered_after(node, Duration::ZERO, start)
+            }
+            // The send queue of the node refuses new requests until the node has answered the calls in flight.
+            NodeReply::Failed(NodeError::Unresponsive) => answered_after(node, attempt_timeout, now),
+            _ => false,
+        };
+        let replies = self.evidence.replies().iter().enumerate();
+        let overloaded: NodeSet =
+            replies.filter_map(|(node, reply)| is_overloaded(node, reply).then_some(node)).collect();
+        let answered = self.attempt.answered();
+        let electorate = self.context.settings.electorate;
+        !electorate.is_quorum(answered) && electorate.is_quorum(answered.union(overloaded))
     }
 
     /// Returns the deferral of a refused newcomer. `node` is the queue node of the resource for which the newcomer was
@@ -432,7 +485,7 @@ impl<'a> AttemptDriver<'a> {
     /// Records a timeout of the queue node, if the attempt has waited for the answer of that node for a hedge.
     fn record_queue_node_timeout(&self, took: Duration) {
         if let Some(node) = self.queue_node.node
-            && took >= self.requests.checked.settings.attempt.hedge()
+            && took >= self.attempt.hedge()
             && self.queue_node.is_unknown()
             && self.attempt.lock_votes().get(node) == Some(&LockVote::NoAnswer)
         {
@@ -445,6 +498,15 @@ impl<'a> AttemptDriver<'a> {
     fn close_replies(&mut self) {
         for node in self.evidence.time_out(self.attempt.pending()).iter() {
             self.context.observer.answered(node, OperationKind::Lock, &Answer::Error(NodeError::TimedOut));
+        }
+    }
+
+    /// Keeps the replies to lock requests that have not come, because the answers count for the usual response times.
+    fn keep_late_locks(&mut self) {
+        for (node, (kind, sent_at), reply) in self.fanout.drain_outstanding() {
+            if !matches!(kind, RequestKind::WriteBack) {
+                self.context.responsiveness.keep_late_lock(node, sent_at, reply);
+            }
         }
     }
 
@@ -478,12 +540,15 @@ fn may_land_yet(has_answered: bool) -> bool {
     mutation::altered(Mutation::NoTombstoneForLock, !has_answered, |_| false)
 }
 
-/// Returns the state of the lease at a node after the lock round.
-fn node_lease_state((vote, reply): (&LockVote, &NodeReply)) -> NodeLeaseState {
+/// Returns the state of the lease at a node after the lock round, which ended at `now`.
+fn node_lease_state(vote: LockVote, reply: &NodeReply, now: Instant) -> NodeLeaseState {
     NodeLeaseState {
         vote: reply.clone(),
-        is_touched: *vote != LockVote::NotSent,
-        unanswered: u32::from(may_land_yet(*vote != LockVote::NoAnswer)),
+        is_touched: vote != LockVote::NotSent,
+        unanswered: u32::from(may_land_yet(vote != LockVote::NoAnswer)),
+        awaited_since: None,
+        executed_by: (vote != LockVote::NoAnswer).then_some(now),
+        executed_before: None,
         was_renewed: false,
         has_waiters: None,
         renewed_at: None,

@@ -12,7 +12,7 @@
 //!                                              (with a holder check, if the schedule wants one)
 //! ```
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     acquire::{
@@ -122,16 +122,18 @@ impl LocalWaiter {
         }
     }
 
-    /// Makes an attempt. If the future is dropped, the next task makes its attempt without waiting for a wake.
+    /// Makes an attempt of a call whose quorum timeout ends after `quorum_timeout`. If the future is dropped, the next
+    /// task makes its attempt without waiting for a wake.
     pub(super) async fn attempt(
         &mut self,
         context: &ClientContext,
         checked: &CheckedRequest,
         plan: Plan,
+        quorum_timeout: Duration,
     ) -> AttemptOutcome {
         self.is_attempting = true;
         let entries = self.state.as_mut().map(|state| &mut state.entries);
-        let outcome = attempt(context, checked, plan, self.hint, entries).await;
+        let outcome = attempt(context, checked, plan, quorum_timeout, self.hint, entries).await;
         self.is_attempting = false;
         outcome
     }
@@ -225,6 +227,8 @@ impl WaiterState {
             pacing: settings.pacing,
             entry_ttl: settings.entry_ttl,
             hand_over: context.settings.parameters.hand_over,
+            ttl: settings.attempt.ttl,
+            node_timeout: settings.attempt.node_timeout,
             order: order.clone(),
         };
         let mut schedule = WaiterSchedule::new(config, now);

@@ -43,9 +43,10 @@ impl FailedAttempt {
     /// `resource` names the goal of the call.
     pub(crate) fn to_no_quorum(&self, resource: &Resource) -> NoQuorum {
         let (goal, replies) = (Goal::Lock(resource.clone()), self.replies.clone());
-        match self.reason {
+        let error = match self.reason {
             FailureReason::Expired => NoQuorum::late(goal, replies),
             FailureReason::Contended | FailureReason::NoQuorum => NoQuorum::new(goal, replies),
-        }
+        };
+        if self.is_overloaded { error.of_overloaded_nodes() } else { error }
     }
 }

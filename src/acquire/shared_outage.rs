@@ -27,6 +27,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct SharedOutage {
     last: Mutex<LastResult>,
+    /// The start of the attempt in flight.
+    pending_since: Mutex<Option<Instant>>,
     /// Notified after an attempt without a quorum, for the calls without the local turn.
     attempt_failed: Notify,
     /// Notified when a call needs the result of an attempt, for the call with the local turn.
@@ -56,12 +58,29 @@ pub(crate) struct OwnerOutage {
     changed: Notify,
 }
 
+/// The guard of an attempt in flight. The drop ends the attempt, also if the future of its call is dropped.
+#[must_use = "the attempt ends when the guard is dropped"]
+#[derive(Debug)]
+pub(super) struct PendingAttempt<'a>(&'a SharedOutage);
+
+impl Drop for PendingAttempt<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.pending_since) = None;
+    }
+}
+
 impl SharedOutage {
     pub(super) fn attempt_begins(&self) {
         let mut last = lock(&self.last);
         if let LastResult::Nothing = *last {
             *last = LastResult::FirstAttempt;
         }
+    }
+
+    /// Records that an attempt is in flight since `begun`, until the guard is dropped.
+    pub(super) fn attempt_pends(&self, begun: Instant) -> PendingAttempt<'_> {
+        *lock(&self.pending_since) = Some(begun);
+        PendingAttempt(self)
     }
 
     /// Handles the failure of an attempt. Returns the present duration of the outage; `None` if the attempt had a
@@ -122,8 +141,10 @@ impl SharedOutage {
         loop {
             // `notified` precedes the step, so that an attempt that ends after the step wakes this call.
             let attempt_failed = self.attempt_failed.notified();
-            let until = match self.step(wait, context.now()) {
-                None => None,
+            let step = self.step(wait, context.now()).or_else(|| self.pending_step(context, wait));
+            let until = match step {
+                // An attempt may begin at any time, and may get no answer until its end.
+                None => Some(context.now() + wait.timeout),
                 Some(OutageStep::WaitUntil(deadline)) => Some(deadline),
                 Some(OutageStep::WantAttempt(end)) => {
                     self.attempt_wanted.notify_one();
@@ -174,6 +195,21 @@ impl SharedOutage {
         {
             *last = earlier;
         }
+    }
+
+    /// Returns the next step of a call behind an attempt in flight, if there is no outage so far. The attempt may have
+    /// a longer quorum timeout, and wait for votes for longer, than this call. Therefore the call gives up if the
+    /// attempt is in flight for the quorum timeout of the call, and at least for a node timeout.
+    fn pending_step(&self, context: &ClientContext, wait: &QuorumWait) -> Option<OutageStep> {
+        let (begun, now) = ((*lock(&self.pending_since))?, context.now());
+        let end = (begun.max(wait.start) + wait.timeout).max(begun + wait.node_timeout);
+        if now < end {
+            return Some(OutageStep::WaitUntil(end));
+        }
+        // If the process stood still at the end, the attempt may have answers that are unread.
+        let took = now.saturating_duration_since(begun);
+        let pending = || FailedAttempt::pending(context.same_replies(&NodeReply::Pending), took);
+        (now < end + wait.node_timeout).then(|| OutageStep::GiveUp(pending()))
     }
 
     fn step(&self, wait: &QuorumWait, now: Instant) -> Option<OutageStep> {

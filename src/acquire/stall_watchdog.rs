@@ -25,6 +25,7 @@ use tokio::sync::Notify;
 
 use crate::{
     acquire::waiters::Waiters,
+    algorithm::attempt::HEDGE_SHARE,
     client::context::ClientContext,
     mutation::{self, Mutation},
     mutex::lock,
@@ -32,13 +33,18 @@ use crate::{
     values::Resource,
 };
 
+/// The number of hand-overs after its wake for which a call without rivals may stay unpolled: two node timeouts. Other
+/// clients may need the votes of the call. Therefore this time does not grow with the attempt timeout.
+const MAX_UNPOLLED: u32 = 2 * HEDGE_SHARE;
+
 /// The stall watchdog of a client, which rolls back stalled calls. A call is stalled if it was woken and is not polled,
 /// as may happen in a `select!` in a loop.
 ///
 /// A stalled call blocks the tasks of this process that wait for the local turn, and other clients that need the votes
 /// or the leases. If the call can restart, and another call of this client wants one of the resources, the call is
-/// overdue a hand-over after its wake. Otherwise, the call is overdue an attempt timeout after its wake. A waiting call
-/// that was not woken causes no checks.
+/// overdue a hand-over after its wake. Otherwise, the call is overdue after [`MAX_UNPOLLED`] hand-overs, or after an
+/// attempt timeout if that is shorter, because then its attempt has failed. A waiting call that was not woken causes no
+/// checks.
 #[derive(Default)]
 pub(super) struct StallWatchdog {
     calls: Mutex<BTreeMap<u64, Arc<dyn WatchedCall>>>,
@@ -96,7 +102,7 @@ pub(crate) async fn watch_call<T: Send + 'static>(
 }
 
 /// Runs the work of a call on these resources. Returns `None` if the watchdog rolled the work back, because this future
-/// was not polled for an attempt timeout after a wake.
+/// was not polled for [`MAX_UNPOLLED`] hand-overs after a wake.
 ///
 /// # Cancel safety
 ///
@@ -175,7 +181,9 @@ impl StallWatchdog {
         for (call, due) in due_calls {
             let settings = &waiters.context.settings;
             let has_rivals = call.can_restart() && call.resources().iter().any(is_wanted_twice);
-            let limit = if has_rivals { settings.parameters.hand_over } else { settings.attempt_timeout };
+            let hand_over = settings.parameters.hand_over;
+            let without_rivals = (hand_over * MAX_UNPOLLED).min(settings.attempt_timeout);
+            let limit = if has_rivals { hand_over } else { without_rivals };
             // The interval before the first of these checks does not count, because the call was woken at some time in
             // that interval.
             if is_overdue(check_interval(&waiters.context) * (due - 1), limit) {

@@ -61,7 +61,12 @@ async fn acquire_in_turn(
         let begun = context.now();
         last_attempt.begins();
         queue.outage.attempt_begins();
-        match waiter.attempt(context, checked, plan).await {
+        let quorum_timeout =
+            quorum_deadline.map_or(wait.timeout, |deadline| deadline.saturating_duration_since(begun));
+        let pending = queue.outage.attempt_pends(begun);
+        let outcome = waiter.attempt(context, checked, plan, quorum_timeout).await;
+        drop(pending);
+        match outcome {
             AttemptOutcome::Acquired(acquired) => {
                 waiter.acquired(context, queue);
                 return Ok(acquired);

@@ -23,6 +23,8 @@
 //! If the refusal of a queue node decides the attempt, or if the time of the attempt is over, the attempt fails after
 //! the rollback, without waiting for further answers.
 
+use std::time::Duration;
+
 pub(crate) use self::{
     config::{AttemptConfig, HEDGE_SHARE},
     lock_round::LockVote,
@@ -47,7 +49,7 @@ mod retries;
 mod split_patience;
 mod step;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// One attempt. The driver reads the clock, sends the requests and passes the answers.
 ///
@@ -153,14 +155,16 @@ impl Attempt {
     /// Returns the decision at `now`. The driver calls this after every event, at the deadline of an
     /// [`AttemptStep::Wait`], and after every step except `Acquired` and `Failed`.
     pub(crate) fn step(&mut self, now: Instant) -> AttemptStep {
-        self.has_stood_still |= self.waits_until.is_some_and(|until| now > until + self.config.hedge());
+        self.has_stood_still |=
+            self.waits_until.is_some_and(|until| now > until + self.config.shortest_hedge());
         let step = self.decide(now);
         self.waits_until = if let AttemptStep::Wait(until) = step { Some(until) } else { None };
         step
     }
 
-    /// Whether a wait ended more than a hedge too late, because the process was suspended or the future was not polled.
-    /// In this case, answers in time may count as missing, so a failure does not show the state of the nodes.
+    /// Whether a wait ended more than the shortest hedge too late, because the process was suspended or the future was
+    /// not polled. In this case, answers in time may count as missing, so a failure does not show the state of the
+    /// nodes.
     pub(crate) fn has_stood_still(&self) -> bool {
         self.has_stood_still
     }
@@ -192,6 +196,16 @@ impl Attempt {
     /// Returns the nodes that were asked to lock, have not answered, and have time left to answer.
     pub(crate) fn pending(&self) -> NodeSet {
         self.lock.pending()
+    }
+
+    /// Returns the time for which the attempt waits for its queue node.
+    pub(crate) fn hedge(&self) -> Duration {
+        self.config.hedge
+    }
+
+    /// Returns the nodes that have granted or refused.
+    pub(crate) fn answered(&self) -> NodeSet {
+        self.lock.answered()
     }
 
     pub(crate) fn start(&self) -> Instant {
@@ -260,7 +274,7 @@ impl Attempt {
             }
             TallyResult::Lost => self.roll_back(now),
             TallyResult::Pending => {
-                let nodes = self.confirmation.ask(now + self.config.node_timeout);
+                let nodes = self.confirmation.ask(now + self.config.vote_timeout);
                 if nodes.is_empty() {
                     let deadlines = [self.lock.next_deadline(), self.confirmation.next_deadline()];
                     self.wait(deadlines.into_iter().flatten().min())
@@ -316,7 +330,7 @@ impl Attempt {
         if is_waiting || self.queue_node_refused() {
             return NodeSet::EMPTY;
         }
-        self.queue.hedge_at = now + self.config.hedge();
+        self.queue.hedge_at = now + self.config.hedge;
         // If every node of the order was asked, all other nodes are asked at once.
         let next = order.iter().find(|node| unasked.contains(**node));
         next.map_or(unasked, |node| NodeSet::only(*node))
@@ -354,7 +368,7 @@ impl Attempt {
         }
         let is_lost = self.lock.result() == TallyResult::Lost;
         let elapsed = now.saturating_duration_since(self.start);
-        let at = self.retries.next_at(now, elapsed, self.config.hedge(), is_lost);
+        let at = self.retries.next_at(now, elapsed, self.config.hedge, is_lost);
         if now < at {
             return Some(AttemptStep::Wait(at.min(until).min(self.end())));
         }
@@ -461,7 +475,7 @@ impl Attempt {
     }
 
     fn hedge_end(&self) -> Instant {
-        self.start + self.config.hedge()
+        self.start + self.config.hedge
     }
 
     fn wait(&self, deadline: Option<Instant>) -> AttemptStep {

@@ -3,7 +3,24 @@
 
 use std::time::Duration;
 
-use crate::{algorithm::validity::Validity, clock::Instant};
+use crate::{
+    algorithm::validity::Validity,
+    clock::Instant,
+    mutation::{self, Mutation},
+};
+
+/// The divisor of the ttl in the time for which the watchdog waits for the answer to a renewal. Two renewals of this
+/// length fit between the first renewal and the end of the validity.
+const RENEWAL_TIMEOUT_SHARE: u32 = 4;
+
+/// Returns the time for which the watchdog waits for the answer of a node to a renewal.
+///
+/// A busy node executes each renewal that it has received, and answers late. If the watchdog repeated the renewal after
+/// a node timeout, each answer would come after the end of its call, until the lease is lost.
+pub(crate) fn renewal_timeout(ttl: Duration, node_timeout: Duration) -> Duration {
+    let timeout = node_timeout.max(ttl / RENEWAL_TIMEOUT_SHARE);
+    mutation::altered(Mutation::ImpatientRenewals, timeout, |_| node_timeout)
+}
 
 /// The end of the validity of one lease, which renewals extend.
 ///
@@ -94,6 +111,7 @@ impl LeaseTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutation::break_rule;
 
     fn at(millis: u64) -> Instant {
         Instant::from_origin(Duration::from_millis(millis))
@@ -112,6 +130,19 @@ mod tests {
         assert_eq!(lease.valid_until(), at(1298));
         assert!(!lease.renew(at(1290), at(1298)), "the renewal ended at the end of the validity");
         assert_eq!(lease.valid_until(), at(1298));
+    }
+
+    #[test]
+    fn two_renewals_of_the_longest_duration_end_within_the_validity() {
+        let (ttl, node_timeout) = (Duration::from_secs(30), Duration::from_secs(1));
+        assert_eq!(renewal_timeout(ttl, node_timeout), Duration::from_millis(7_500));
+        assert_eq!(renewal_timeout(ttl, ttl / 2), ttl / 2, "a longer node timeout of the program");
+        let validity = Validity::with_drift(0.01).unwrap();
+        let lease = LeaseTime::granted(at(0), ttl, validity, None);
+        let second = lease.renewal_due() + renewal_timeout(ttl, node_timeout) + ttl / 12;
+        assert!(second + renewal_timeout(ttl, node_timeout) < lease.valid_until());
+        let _broken = break_rule(Some(Mutation::ImpatientRenewals));
+        assert_eq!(renewal_timeout(ttl, node_timeout), node_timeout);
     }
 
     #[test]

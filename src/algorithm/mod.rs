@@ -30,5 +30,6 @@ pub(crate) mod response_times;
 pub(crate) mod round;
 pub(crate) mod silent_nodes;
 pub(crate) mod tally;
+pub(crate) mod usual_response_times;
 pub(crate) mod validity;
 pub(crate) mod waiter_schedule;

@@ -136,6 +136,7 @@ mod tests {
             hint: 0,
             took: Duration::ZERO,
             has_stood_still: false,
+            is_overloaded: false,
             deferral: None,
             refused: None,
         }

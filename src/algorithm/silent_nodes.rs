@@ -38,16 +38,18 @@ struct Silence {
 
 impl SilentNodes {
     /// Handles a timeout of a node, which makes the node silent. A node that has never answered becomes silent at its
-    /// second timeout. A timeout of a silent node changes nothing, because calls do not wait for that node.
-    pub(crate) fn timed_out(&mut self, node: usize, now: Instant) {
+    /// second timeout. A timeout of a silent node changes nothing, because calls do not wait for that node. Returns
+    /// whether a silence begins.
+    pub(crate) fn timed_out(&mut self, node: usize, now: Instant) -> bool {
         let is_expected = self.known.contains(node) || self.timed_out.contains(node);
         self.timed_out.insert(node);
         if !is_expected || self.is_silent(node, now) {
-            return;
+            return false;
         }
         let last = self.silences.get(&node).map(|silence| silence.lasts);
         let lasts = last.map_or(FIRST_SILENCE, |lasts| (lasts * 2).min(MAX_SILENCE));
         self.silences.insert(node, Silence { until: now + lasts, lasts });
+        true
     }
 
     /// Handles an answer of a node in time. The node is not silent any more.
@@ -93,7 +95,8 @@ mod tests {
         assert!(nodes.is_silent(4, at(0)) && !nodes.is_silent(3, at(0)));
         nodes.answered(4);
         assert!(!nodes.is_silent(4, at(0)));
-        nodes.timed_out(4, at(0));
+        assert!(nodes.timed_out(4, at(0)));
+        assert!(!nodes.timed_out(4, at(1)), "the silence has begun before");
         assert!(nodes.is_silent(4, at(999)));
         assert!(!nodes.is_silent(4, at(1_000)));
     }

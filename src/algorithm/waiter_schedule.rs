@@ -30,6 +30,9 @@ mod stale_queue_node;
 mod tests;
 mod timers;
 
+/// The divisor of the ttl in the longest delay after attempts for which nodes let their time pass.
+const LATE_DELAY_SHARE: u32 = 6;
+
 /// The longest time, in hand-overs, for which one of the first two waiters leaves a free resource to the waiter ahead.
 const MAX_COVER_DELAY: u32 = 8;
 
@@ -49,6 +52,10 @@ pub(crate) struct WaiterConfig {
     pub(crate) entry_ttl: Duration,
     /// The time that the second waiter leaves to the first waiter after a release.
     pub(crate) hand_over: Duration,
+    /// The ttl of the lock.
+    pub(crate) ttl: Duration,
+    /// The node timeout of the lock.
+    pub(crate) node_timeout: Duration,
     /// The queue node order of the resource.
     pub(crate) order: Vec<usize>,
 }
@@ -80,7 +87,8 @@ pub(crate) struct WaiterConfig {
 /// 2. No failure causes a busy loop. Attempts without a quorum are at least [`Pacing::floor`] apart, unless an event
 ///    arrives. Split votes lead to increasing delays.
 /// 3. No delay exceeds the longest fallback poll with its jitter, however long an attempt has taken. The duration of an
-///    attempt includes a suspension of the process.
+///    attempt includes a suspension of the process. The delay after an attempt for which a node let its time pass may
+///    be longer, up to a sixth of the ttl, but a queue entry outlives this delay, too.
 #[derive(Clone, Debug)]
 pub(crate) struct WaiterSchedule {
     config: WaiterConfig,
@@ -98,6 +106,8 @@ pub(crate) struct WaiterSchedule {
 struct ConsecutiveFailures {
     /// Attempts without a quorum of answers.
     no_quorum: u32,
+    /// Attempts without a quorum of answers in which a node let its time pass.
+    late: u32,
     /// Attempts that were refused without a deferral, because other clients have some of the votes.
     splits: u32,
 }
@@ -183,12 +193,15 @@ impl WaiterSchedule {
         let named_before = self.holder_check.take_named();
         self.position.leave();
         if failed.reason != FailureReason::Contended {
-            let delay = pacing.delay_after(self.failures.no_quorum, jitter);
+            let delay = match failed.was_late(self.config.node_timeout) {
+                true => self.delay_after_late_answers(failed.took, jitter).min(longest),
+                false => pacing.delay_after(self.failures.no_quorum, jitter).min(poll.max(pacing.floor)),
+            };
             self.failures.no_quorum += 1;
-            self.retry_after(delay.min(poll.max(pacing.floor)), now);
+            self.retry_after(delay, now);
             return;
         }
-        self.failures.no_quorum = 0;
+        (self.failures.no_quorum, self.failures.late) = (0, 0);
         if let Some(deferral) = &failed.deferral {
             self.failures.splits = 0;
             self.deferred(deferral, named_before.as_ref(), poll, now);
@@ -314,6 +327,18 @@ impl WaiterSchedule {
             }
             _ => deferral.patience,
         }
+    }
+
+    /// Returns the delay after an attempt for which a node let its time pass.
+    ///
+    /// The node has most likely more work than it can do in this time, and each attempt is more work, twice as much if
+    /// the attempt is rolled back. The delay is random in a range that begins with twice the duration of the attempt
+    /// and doubles, so that all clients together send less until the nodes answer in time.
+    fn delay_after_late_answers(&mut self, took: Duration, jitter: f64) -> Duration {
+        self.failures.late += 1;
+        let longest = self.config.ttl / LATE_DELAY_SHARE;
+        let range = took.max(self.config.pacing.floor).saturating_mul(1 << self.failures.late.min(16));
+        range.min(longest).mul_f64(jitter)
     }
 
     /// Delays the next attempt after split votes. The first delay is zero, because the unlock of the other lease is

@@ -50,7 +50,8 @@ impl ClientContext {
         dependencies: ClientDependencies,
     ) -> Self {
         let ClientDependencies { clock, spawner, observer, client_id, label, rng } = dependencies;
-        let responsiveness = Responsiveness::new(settings.parameters.hand_over, Arc::clone(&clock));
+        let responsiveness =
+            Responsiveness::new(settings.parameters.hand_over, Arc::clone(&clock), Arc::clone(&observer));
         Self {
             addresses: nodes.iter().map(|node| Arc::clone(node.address())).collect(),
             nodes,

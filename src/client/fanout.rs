@@ -82,12 +82,13 @@ impl<Tag: Copy> Fanout<Tag> {
 
     /// Returns the outstanding replies whose tags `is_wanted` accepts, each with its node. Drops the other replies.
     pub(crate) fn take_outstanding(&mut self, is_wanted: impl Fn(Tag) -> bool) -> Vec<(usize, Reply)> {
-        let pending = std::mem::take(&mut self.pending);
-        pending
-            .into_iter()
-            .filter(|(_, tag, _)| is_wanted(*tag))
-            .map(|(node, _, reply)| (node, reply))
-            .collect()
+        let wanted = self.drain_outstanding().filter(|(_, tag, _)| is_wanted(*tag));
+        wanted.map(|(node, _, reply)| (node, reply)).collect()
+    }
+
+    /// Removes the outstanding replies, each with its node and tag.
+    pub(crate) fn drain_outstanding(&mut self) -> impl Iterator<Item = (usize, Tag, Reply)> {
+        std::mem::take(&mut self.pending).into_iter()
     }
 
     fn poll_next(

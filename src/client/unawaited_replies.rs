@@ -1,4 +1,4 @@
-//! The replies of silent nodes for which no call waits. `client/responsiveness.rs` keeps and reads these replies.
+//! The replies for which no call waits. `client/responsiveness.rs` keeps and reads these replies.
 
 use std::{
     collections::BTreeMap,
@@ -13,8 +13,8 @@ use crate::{
     node::{Answer, Reply},
 };
 
-/// The replies of silent nodes for which no call waits, at most one for each node. These replies show that a node
-/// answers again. The replies to calls would not show this, if every call is decided before the node answers.
+/// The replies for which no call waits, at most one for each node. These replies show that a node answers again, and
+/// how late. The replies to calls would not show this, if every call is decided before the node answers.
 #[derive(Debug, Default)]
 pub(super) struct UnawaitedReplies(BTreeMap<usize, UnawaitedReply>);
 
@@ -60,14 +60,20 @@ impl UnawaitedReplies {
         self.0.insert(node, kept);
     }
 
-    /// Removes the reply of a node, if the reply has arrived. Returns the time between request and reply; `None` if no
-    /// reply has arrived, or if the reply is an error.
-    pub(super) fn take(&mut self, node: usize) -> Option<Duration> {
+    /// Removes the reply of a node, if the reply has arrived. Returns the time of the request, and the time between
+    /// request and reply; `None` if no reply has arrived, or if the reply is an error.
+    pub(super) fn take(&mut self, node: usize) -> Option<(Instant, Duration)> {
         let kept = self.0.get_mut(&node)?;
         kept.poll();
-        let ReplyState::Arrived(took) = kept.state else { return None };
+        let (sent_at, ReplyState::Arrived(took)) = (kept.sent_at, &kept.state) else { return None };
+        let took = *took;
         self.0.remove(&node);
-        took
+        took.map(|took| (sent_at, took))
+    }
+
+    /// Whether a reply of the node is kept.
+    pub(super) fn has(&self, node: usize) -> bool {
+        self.0.contains_key(&node)
     }
 }
 

@@ -119,6 +119,7 @@ mod tests {
     use crate::{
         clock::TokioClock,
         node::{Answer, operation::samples::resources},
+        observer::NoObserver,
         values::NodeError,
     };
 
@@ -131,7 +132,8 @@ mod tests {
 
     impl Default for Fixture {
         fn default() -> Self {
-            let responsiveness = Responsiveness::new(PATIENCE, Arc::new(TokioClock::new()));
+            let responsiveness =
+                Responsiveness::new(PATIENCE, Arc::new(TokioClock::new()), Arc::new(NoObserver));
             Self { cache: WaiterCache::default(), responsiveness }
         }
     }

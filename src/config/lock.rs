@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{attempt::AttemptConfig, outage::QuorumWait, waiter_schedule::Pacing},
+    algorithm::{
+        attempt::{AttemptConfig, HEDGE_SHARE},
+        outage::QuorumWait,
+        waiter_schedule::Pacing,
+    },
     clock::Instant,
     config::quorum::{CheckedQuorum, check_node_timeout, check_ttl},
     error::{ConfigError, duration_out_of_range},
@@ -173,6 +177,8 @@ impl LockOptions {
             ttl,
             node_timeout,
             attempt_timeout: quorum.attempt_timeout,
+            vote_timeout: node_timeout,
+            hedge: node_timeout / HEDGE_SHARE,
         };
         Ok(CheckedLock {
             attempt,

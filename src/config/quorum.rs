@@ -13,6 +13,10 @@ use crate::{
 /// twice within less time, the node would give the same votes again.
 const COUNTER_PRECISION: Duration = Duration::from_secs(1);
 
+/// The attempt timeout without a setting, unless `max_ttl` is shorter. A call that waits also waits for this time for a
+/// vote, so nodes may have seconds of work before attempts fail.
+const DEFAULT_ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The version of the protocol, on which all clients and nodes of a quorum must agree. The protocol includes the names
 /// of keys, the cases in which an unlock leaves a tombstone, and the rule that decides whether the client or the node
 /// checks the ttl of a counter. The number grows with every change of the protocol.
@@ -33,7 +37,7 @@ pub(crate) struct QuorumSettings {
     pub(crate) max_ttl: Duration,
     pub(crate) drift: f64,
     pub(crate) node_timeout: Option<Duration>,
-    pub(crate) attempt_timeout: Duration,
+    pub(crate) attempt_timeout: Option<Duration>,
     pub(crate) connect_timeout: Duration,
     pub(crate) counter_ttl: Duration,
     pub(crate) restart_guard: RestartGuard,
@@ -74,9 +78,10 @@ impl QuorumSettings {
         if let Some(given) = self.node_timeout {
             check_node_timeout(given, self.ttl)?;
         }
-        if self.attempt_timeout.is_zero() || self.attempt_timeout > self.max_ttl {
+        let attempt_timeout = self.attempt_timeout();
+        if attempt_timeout.is_zero() || attempt_timeout > self.max_ttl {
             let expected = format!("a time above zero, and at most the max_ttl of {:?}", self.max_ttl);
-            return Err(duration_out_of_range("attempt_timeout", self.attempt_timeout, expected));
+            return Err(duration_out_of_range("attempt_timeout", attempt_timeout, expected));
         }
         let least = self.max_ttl.max(COUNTER_PRECISION);
         if self.counter_ttl < least {
@@ -93,7 +98,7 @@ impl QuorumSettings {
             ttl: self.ttl,
             max_ttl: self.max_ttl,
             node_timeout: self.node_timeout,
-            attempt_timeout: self.attempt_timeout,
+            attempt_timeout,
             connect_timeout: self.connect_timeout,
             parameters: QuorumParameters {
                 fingerprint: self.fingerprint(electorate),
@@ -102,7 +107,7 @@ impl QuorumSettings {
                 counter_ttl: self.counter_ttl,
                 quarantine: QuarantineParameters {
                     lasts: validity.outlasting(self.max_ttl.max(COUNTER_PRECISION)),
-                    renewals_after: validity.seen_by_any(self.attempt_timeout),
+                    renewals_after: validity.seen_by_any(attempt_timeout),
                 },
                 hand_over: self.node_timeout.unwrap_or_else(|| default_node_timeout(self.ttl)) / HEDGE_SHARE,
                 incarnation: None,
@@ -113,6 +118,10 @@ impl QuorumSettings {
                 (false, false) => NewNodes::Quarantine,
             },
         })
+    }
+
+    fn attempt_timeout(&self) -> Duration {
+        self.attempt_timeout.unwrap_or_else(|| DEFAULT_ATTEMPT_TIMEOUT.min(self.max_ttl))
     }
 
     fn electorate(&self, nodes: usize) -> Result<Electorate, ConfigError> {
@@ -146,7 +155,7 @@ impl QuorumSettings {
             electorate.nodes(),
             electorate.needed(),
             self.max_ttl.as_millis(),
-            self.attempt_timeout.as_millis(),
+            self.attempt_timeout().as_millis(),
             self.drift,
         ))
     }
@@ -162,7 +171,7 @@ impl Default for QuorumSettings {
             max_ttl: Duration::from_secs(60),
             drift: 0.01,
             node_timeout: None,
-            attempt_timeout: Duration::from_secs(2),
+            attempt_timeout: None,
             connect_timeout: Duration::from_secs(30),
             counter_ttl: Duration::from_secs(3600),
             restart_guard: RestartGuard::default(),
@@ -336,7 +345,7 @@ mod tests {
             "counter_ttl is 59s: expected 60s or more, since a counter has to outlive every lease of max_ttl 60s"
         );
         assert_eq!(
-            error_after(|settings| settings.attempt_timeout = Duration::ZERO),
+            error_after(|settings| settings.attempt_timeout = Some(Duration::ZERO)),
             "attempt_timeout is 0: expected a time above zero, and at most the max_ttl of 60s"
         );
     }

@@ -291,7 +291,7 @@ impl Election {
         let mut failures = 0;
         let mut without_quorum_since = None;
         loop {
-            let latest = context.now() + settings.attempt.node_timeout + settings.attempt.hedge();
+            let latest = context.now() + settings.attempt.node_timeout + settings.attempt.shortest_hedge();
             let no_quorum: NoQuorum = match leadership.publish().await {
                 Ok(()) => return Ok(true),
                 Err(Error::NoQuorum(error)) => error,

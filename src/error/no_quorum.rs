@@ -14,6 +14,8 @@ struct Details {
     replies: NodeReplies,
     /// Whether no validity was left when the attempt ended.
     is_late: bool,
+    /// Whether nodes answered other requests of the client, but not this call in time.
+    is_overloaded: bool,
 }
 
 /// The purpose of a call that needed a quorum.
@@ -36,12 +38,19 @@ pub(crate) enum Goal {
 
 impl NoQuorum {
     pub(crate) fn new(goal: Goal, replies: NodeReplies) -> Self {
-        Self(Arc::new(Details { goal, replies, is_late: false }))
+        Self(Arc::new(Details { goal, replies, is_late: false, is_overloaded: false }))
     }
 
     /// Returns the error of an attempt that had no validity left at its end, with or without a quorum.
     pub(crate) fn late(goal: Goal, replies: NodeReplies) -> Self {
-        Self(Arc::new(Details { goal, replies, is_late: true }))
+        Self(Arc::new(Details { goal, replies, is_late: true, is_overloaded: false }))
+    }
+
+    /// Returns the same error, of a call that failed because nodes have more work than they can do in time.
+    pub(crate) fn of_overloaded_nodes(&self) -> Self {
+        let Details { goal, replies, is_late, .. } = &*self.0;
+        let (goal, replies, is_late) = (goal.clone(), replies.clone(), *is_late);
+        Self(Arc::new(Details { goal, replies, is_late, is_overloaded: true }))
     }
 
     /// Returns the last reply of each node.
@@ -64,6 +73,14 @@ impl NoQuorum {
     #[must_use]
     pub fn is_quarantined(&self) -> bool {
         !self.0.is_late && self.0.replies.is_quarantined()
+    }
+
+    /// Whether too much work is the reason of the error: nodes have answered other calls of this client meanwhile, but
+    /// not this call in time. A program that has more calls in flight than its nodes can execute within the [attempt
+    /// timeout](crate::QuorumBuilder::attempt_timeout) should limit the number of its calls.
+    #[must_use]
+    pub fn is_overloaded(&self) -> bool {
+        self.0.is_overloaded
     }
 
     pub(crate) fn is_late(&self) -> bool {
@@ -106,13 +123,19 @@ impl fmt::Display for Goal {
 
 impl fmt::Display for NoQuorum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Details { goal, replies, is_late } = &*self.0;
+        let Details { goal, replies, is_late, is_overloaded } = &*self.0;
         write!(f, "{goal}: {} of {} nodes needed", replies.needed(), replies.all().len())?;
         if *is_late {
             f.write_str(match replies.has_quorum() {
                 true => ", and their votes came too late to leave any validity",
                 false => ", and no validity was left before they had answered",
             })?;
+        }
+        if *is_overloaded {
+            f.write_str(
+                ", and nodes answer other calls but not this call in time, so more calls are in flight than the nodes \
+                 can execute within the attempt timeout (limit the calls in flight)",
+            )?;
         }
         if self.is_quarantined() {
             let time =
@@ -130,11 +153,12 @@ impl fmt::Display for NoQuorum {
 
 impl fmt::Debug for NoQuorum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Details { goal, replies, is_late } = &*self.0;
+        let Details { goal, replies, is_late, is_overloaded } = &*self.0;
         f.debug_struct("NoQuorum")
             .field("goal", goal)
             .field("node_replies", replies)
             .field("is_late", is_late)
+            .field("is_overloaded", is_overloaded)
             .finish()
     }
 }
@@ -145,6 +169,17 @@ impl std::error::Error for NoQuorum {}
 mod tests {
     use super::*;
     use crate::values::{NodeError, NodeReply};
+
+    #[test]
+    fn an_error_of_overloaded_nodes_names_the_remedy() {
+        let replies = NodeReplies::new([Arc::from("a")].into(), [NodeReply::Failed(NodeError::TimedOut)], 1);
+        let error = NoQuorum::new(Goal::Lock(Resource::new("r").unwrap()), replies);
+        assert!(!error.is_overloaded() && !error.to_string().contains("in flight"));
+        let overloaded = error.of_overloaded_nodes();
+        assert!(overloaded.is_overloaded());
+        let text = overloaded.to_string();
+        assert!(text.contains("(limit the calls in flight); a: "), "{text}");
+    }
 
     /// An answer to a call that reads is no vote, so the text must not say that the node has granted.
     #[test]

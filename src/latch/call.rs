@@ -103,7 +103,7 @@ impl<'a> LatchCall<'a> {
             self.failures = LatchFailures::none(None);
         } else {
             self.failures.since.get_or_insert(begun);
-            self.failures.has_stood_still = context.now() > deadline + self.settings.attempt.hedge();
+            self.failures.has_stood_still = context.now() > deadline + self.settings.attempt.shortest_hedge();
             let remaining = context.replies(self.votes.iter().cloned()).quarantined_for();
             // The node may count the rest of the quarantine a moment longer than this client.
             let floor = self.settings.pacing.floor;

@@ -70,6 +70,10 @@ pub(crate) struct LeaseTerms {
     pub(crate) is_renewed: bool,
     /// The time to wait for a node's answer to a renewal or an unlock.
     pub(crate) node_timeout: Duration,
+    /// The longest time for which a lock request of the lease may have been unsent.
+    pub(crate) lock_timeout: Duration,
+    /// The longest time for which a renewal may be unsent.
+    pub(crate) renewal_timeout: Duration,
 }
 
 /// The result of a won attempt, before it becomes a lease.
@@ -264,17 +268,16 @@ impl ActiveLease {
         let mut state = lock(&self.state);
         let late = state.take_late();
         let has_waiters = state.queue_node.knows_of_waiters();
-        type UnlockKind = (Tombstone, Option<Instant>);
+        type UnlockKind = (Tombstone, Instant);
         // Usually all nodes receive the same request.
         let mut requests: Vec<(UnlockKind, Request)> = Vec::with_capacity(1);
-        let mut unlock = |tombstone, renewed_at: Option<Instant>| {
-            let kind = (tombstone, renewed_at);
+        let mut unlock = |tombstone, executed_by: Instant| {
+            let kind = (tombstone, executed_by);
             if let Some((_, request)) = requests.iter().find(|(other, _)| *other == kind) {
                 return request.clone();
             }
             let (resources, lease_id) = (self.terms.resources.clone(), self.terms.lease_id.clone());
             let unlock = Unlock { resources, lease_id, notify: true, tombstone, has_waiters };
-            let executed_by = renewed_at.unwrap_or(self.registered_at) + self.terms.node_timeout;
             let request = Request::one(Operation::Unlock(unlock), until);
             let request = request.blocks_until(state.time.latest_key_expiry(executed_by));
             requests.push((kind, request.clone()));
@@ -291,7 +294,11 @@ impl ActiveLease {
                     NodeLeaseState { was_renewed: false, .. } => Tombstone::IfMissing,
                     NodeLeaseState { .. } => Tombstone::Always,
                 };
-                (index, node.call(unlock(tombstone, node_state.renewed_at)))
+                let executed_by = node_state.executed_by.unwrap_or(match node_state.renewed_at {
+                    Some(renewed_at) => renewed_at + self.terms.renewal_timeout,
+                    None => self.registered_at + self.terms.lock_timeout,
+                });
+                (index, node.call(unlock(tombstone, executed_by)))
             })
             .collect();
         drop(state);
@@ -356,12 +363,12 @@ impl ActiveLease {
         lock(&self.state).late.extend(late);
     }
 
-    /// Records a node's answer to a renewal.
-    pub(crate) fn record_renewal(&self, node: usize, answer: &Answer) {
+    /// Records a node's answer to a renewal, at `now`.
+    pub(crate) fn record_renewal(&self, node: usize, answer: &Answer, now: Instant) {
         self.observer.answered(node, OperationKind::Renew, answer);
         let mut state = lock(&self.state);
         let late = state.take_late();
-        state.record(node, answer);
+        state.record_awaited(node, answer, now);
         drop(state);
         late.report(&*self.observer);
     }
@@ -370,7 +377,9 @@ impl ActiveLease {
     pub(crate) fn node_replies(&self, context: &ClientContext) -> NodeReplies {
         let mut state = lock(&self.state);
         let late = state.take_late();
-        let replies = context.replies(state.nodes.iter().map(|node_state| node_state.vote.clone()));
+        let (node_timeout, now) = (self.terms.node_timeout, context.now());
+        let replies =
+            context.replies(state.nodes.iter().map(|node_state| node_state.reply(node_timeout, now)));
         drop(state);
         late.report(&*self.observer);
         replies

@@ -72,7 +72,7 @@ impl Renewal {
         answer: &Answer,
         clock: &dyn Clock,
     ) -> Option<RenewalOutcome> {
-        self.lease.record_renewal(node, answer);
+        self.lease.record_renewal(node, answer, clock.now());
         self.tally.record(node, answer.without_waiters());
         if self.outcome.is_some() {
             return None;

@@ -174,7 +174,7 @@ impl NodeRenewals {
             for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
                 let (ttl, may_have_waiters) = (renewal.ttl(now), renewal.may_have_waiters);
                 if let Some(renew) = renewal.lease.begin_renewal(node, ttl, may_have_waiters, now) {
-                    deadline = deadline.max(now + renewal.lease.terms.node_timeout);
+                    deadline = deadline.max(now + renewal.lease.terms.renewal_timeout);
                     operations.push(Operation::Renew(renew));
                     sent.push(index);
                 }

@@ -119,7 +119,7 @@ impl LockGuard {
     /// # Cancel safety
     ///
     /// Dropping the future unlocks, before and after its first poll. If the future was woken, and is then not polled
-    /// for the quorum's attempt timeout, the resource is unlocked. The next poll of the future returns
+    /// for twice the quorum's node timeout, the resource is unlocked. The next poll of the future returns
     /// [`Error::LeaseLost`] (`Unlocked`).
     pub async fn downgrade(self) -> Result<ReadGuard, Error> {
         let lease = self.lease.lease();

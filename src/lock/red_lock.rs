@@ -95,7 +95,7 @@ impl RedLock {
     /// node.
     ///
     /// A future that is not polled delays no other call for long. If the future was woken, and is then not polled for
-    /// the quorum's attempt timeout, the attempt is rolled back. If other calls of this client want the resource
+    /// twice the quorum's node timeout, the attempt is rolled back. If other calls of this client want the resource
     /// meanwhile, the limit is an eighth of the quorum's node timeout instead. The next poll of the future begins a
     /// new attempt.
     pub async fn lock(&self) -> Result<LockGuard, Error> {

@@ -7,9 +7,9 @@ use ::metrics::{Gauge, SharedString};
 use super::{
     label,
     metric::{
-        ARRIVALS, ATTEMPTS, CONNECTIONS, DIALS, HOLD, LATCH_WAIT, LEASES_DROPPED, LEASES_HELD, LEASES_LOST,
-        LOCK_CALLS_IN_FLIGHT, MARGIN, NOTICES_REFUSED, OLDEST_CALL, QUARANTINED, RECONNECTS, RENEWAL,
-        RENEWALS, UNLOCKS_PENDING, VOTES, WAIT,
+        ARRIVALS, ATTEMPTS, CONNECTIONS, DIALS, HOLD, LATCH_WAIT, LATE_ANSWERS, LEASES_DROPPED, LEASES_HELD,
+        LEASES_LOST, LOCK_CALLS_IN_FLIGHT, MARGIN, NOTICES_REFUSED, OLDEST_CALL, QUARANTINED, RECONNECTS,
+        RENEWAL, RENEWALS, ROLLED_BACK, SILENCES, UNLOCKS_PENDING, VOTES, WAIT,
     },
 };
 use crate::{
@@ -40,8 +40,11 @@ impl Meter {
         // increases would miss the event.
         label::MODES.into_iter().for_each(|mode| meter.leases_held(mode).increment(0.0));
         meter.lock_calls_in_flight().increment(0.0);
-        for metric in [LEASES_DROPPED, ARRIVALS] {
+        for metric in [LEASES_DROPPED, ARRIVALS, ROLLED_BACK] {
             metric.counter([meter.quorum()]).increment(0);
+        }
+        for node in &meter.nodes {
+            SILENCES.counter(meter.of_node(node)).increment(0);
         }
         meter.count_attempts(label::ATTEMPT_ENDS, 0);
         meter.count_renewals(label::RENEWAL_ENDS, 0);
@@ -101,7 +104,9 @@ impl Meter {
 impl Monitor for Meter {
     fn dials(&self, node: &Arc<str>) {
         CONNECTIONS.gauge(self.of_node(node)).increment(0.0);
-        RECONNECTS.counter(self.of_node(node)).increment(0);
+        for metric in [RECONNECTS, LATE_ANSWERS] {
+            metric.counter(self.of_node(node)).increment(0);
+        }
         UNLOCKS_PENDING.gauge(self.of_node(node)).increment(0.0);
         OLDEST_CALL.gauge(self.of_node(node)).increment(0.0);
         self.count_dials(node, None, 0);
@@ -131,6 +136,10 @@ impl Monitor for Meter {
         self.count_refused_notices(node, command, 1);
     }
 
+    fn answered_late(&self, node: &Arc<str>, answers: u64) {
+        LATE_ANSWERS.counter(self.of_node(node)).increment(answers);
+    }
+
     fn oldest_call_changed(&self, node: &Arc<str>, age: Duration) {
         OLDEST_CALL.gauge(self.of_node(node)).set(age.as_secs_f64());
     }
@@ -143,6 +152,22 @@ impl Monitor for Meter {
 }
 
 impl Observer for Meter {
+    fn attempt_rolled_back(&self) {
+        ROLLED_BACK.counter([self.quorum()]).increment(1);
+    }
+
+    fn silence_began(&self, node: usize) {
+        if let Some(node) = self.nodes.get(node) {
+            SILENCES.counter(self.of_node(node)).increment(1);
+        }
+    }
+
+    fn lock_answered_late(&self, node: usize) {
+        if let Some(node) = self.nodes.get(node) {
+            LATE_ANSWERS.counter(self.of_node(node)).increment(1);
+        }
+    }
+
     fn attempt_ended(&self, end: AttemptEnd) {
         self.count_attempts([end], 1);
     }

@@ -82,6 +82,8 @@ macro_rules! metrics {
 metrics! {
     ATTEMPTS = counter "redquorum_attempts_total" ["quorum", "outcome"]
         "attempts to acquire a lease, by outcome";
+    ROLLED_BACK = counter "redquorum_attempts_rolled_back_total" ["quorum"]
+        "attempts that led to no lease and were unlocked at nodes";
     VOTES = counter "redquorum_votes_total" ["quorum", "node", "operation", "answer"]
         "answers of nodes to locks, write-backs and renewals, with the reason if a node gave no answer";
     WAIT = seconds "redquorum_wait_seconds" ["quorum", "mode", "outcome"]
@@ -110,6 +112,10 @@ metrics! {
         "1 if the node's last report is that it is in quarantine, else 0";
     CONNECTIONS = gauge "redquorum_node_connections" ["quorum", "node"]
         "connections to a node, one for each client of the process";
+    SILENCES = counter "redquorum_node_silences_total" ["quorum", "node"]
+        "times at which a client stopped waiting for a node that had not answered in time";
+    LATE_ANSWERS = counter "redquorum_late_answers_total" ["quorum", "node"]
+        "answers to locks, write-backs and renewals for which no call waited any more";
     RECONNECTS = counter "redquorum_node_reconnects_total" ["quorum", "node"]
         "connections to a node after the first";
     DIALS = counter "redquorum_node_dials_total" ["quorum", "node", "outcome"]

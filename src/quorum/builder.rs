@@ -311,9 +311,11 @@ impl QuorumBuilder {
         self
     }
 
-    /// Sets the time after which an attempt without a quorum fails (default: 2 s; above zero, at most `max_ttl`).
+    /// Sets the time after which an attempt without a quorum fails (default: 5 s, or `max_ttl` if that is shorter;
+    /// above zero, at most `max_ttl`). A call that waits also waits for this time for a vote that decides its attempt. If a
+    /// program starts more work at once than its nodes can do in this time, calls fail.
     pub fn attempt_timeout(mut self, attempt_timeout: Duration) -> Self {
-        self.settings.attempt_timeout = attempt_timeout;
+        self.settings.attempt_timeout = Some(attempt_timeout);
         self
     }
 

@@ -21,9 +21,9 @@ const MAX_CANDIDATES: usize = 64;
 /// The lease is an ordinary lease on one resource, which [`Lease::resource`](crate::Lease::resource) of the guard
 /// returns. The lease excludes every other lock on that resource.
 ///
-/// A call that finds no vacant resource waits in the queues of up to three random resources, and takes the first of
-/// them that becomes free. If there are more than three resources, a waiting call can acquire the remaining resources
-/// in two ways:
+/// A call that finds no vacant resource waits in the queues of two random resources, or of all resources if there are
+/// at most three, and takes the first of them that becomes free. If there are more than three resources, a waiting call
+/// can acquire the remaining resources in two ways:
 ///
 /// * After some 500 ms, the call also competes for the role of the *release watcher*. For each set of resources, one
 ///   waiting call at a time has this role, and listens for the release of every resource of the set.

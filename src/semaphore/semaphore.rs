@@ -45,8 +45,8 @@ const MAX_PERMITS_AT_ONCE: usize = 64;
 /// new number to all programs. After a change to a smaller number, a slot beyond that number is no longer used once
 /// its permit ends. The command `redquorum inspect` shows slots in use beyond a number.
 ///
-/// A call that finds no vacant slot waits in the queues of three random slots, or of all slots if there are fewer. If
-/// there are more than three slots, a waiting call can acquire the remaining slots in two ways:
+/// A call that finds no vacant slot waits in the queues of two random slots, or of all slots if there are at most
+/// three. If there are more than three slots, a waiting call can acquire the remaining slots in two ways:
 ///
 /// * After some 500 ms, the call also competes for the role of the *release watcher*. One waiting call at a time has
 ///   this role, and listens for the release of every slot.
@@ -402,7 +402,7 @@ impl Semaphore {
 
     /// Acquires `wanted` permits, all of which are valid on return.
     async fn collect(&self, wanted: usize) -> Result<Vec<Permit>, Error> {
-        // Each missing permit has a call of its own, which waits. If each call waited in three queues, the last calls
+        // Each missing permit has a call of its own, which waits. If each call waited in two queues, the last calls
         // would mostly wait for slots that this client already has. Therefore each call waits in more queues, unless
         // many permits are wanted.
         let mut single = self.clone();

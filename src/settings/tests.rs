@@ -74,7 +74,9 @@ fn arguments_override_the_environment_which_overrides_the_file() {
 /// For each key of the example file, a file with the key and a variable give the same settings.
 #[test]
 fn each_key_of_a_file_has_a_variable_of_equal_effect() {
-    let text = std::fs::read_to_string(EXAMPLE).unwrap().replace("# node_timeout =", "node_timeout =");
+    let text = std::fs::read_to_string(EXAMPLE).unwrap();
+    let text = text.replace("# node_timeout =", "node_timeout =");
+    let text = text.replace("# attempt_timeout =", "attempt_timeout =");
     let table: toml::Table = text.parse().unwrap();
     let nodes = ("REDQUORUM_NODES".to_owned(), "redis://a".to_owned());
     for key in table.keys().filter(|key| *key != "nodes") {

@@ -275,7 +275,7 @@ async fn groups_across_quorums_without_an_order_are_refused() {
         reason(two_clients.lock().await),
         format!(
             "two clients of one quorum ({}): take its locks from one client, or name quorums apart",
-            "name=eu nodes=3 needed=2 max_ttl=60000ms attempt_timeout=2000ms drift=0.01 protocol=3"
+            "name=eu nodes=3 needed=2 max_ttl=60000ms attempt_timeout=5000ms drift=0.01 protocol=3"
         )
     );
     let ttl = LockOptions::new().ttl(millis(500));

@@ -29,7 +29,7 @@ fn without_a_runtime_there_are_no_connectors() {
 fn a_fingerprint_has_the_settings_that_nodes_check() {
     let builder = || Quorum::builder().nodes(["redis://a", "redis://b", "redis://c"]);
     let quorum = fingerprint(&builder().name("main").max_ttl(Duration::from_secs(40))).unwrap();
-    let expected = "name=main nodes=3 needed=2 max_ttl=40000ms attempt_timeout=2000ms drift=0.01 protocol=3";
+    let expected = "name=main nodes=3 needed=2 max_ttl=40000ms attempt_timeout=5000ms drift=0.01 protocol=3";
     assert_eq!(quorum, expected);
     let wrong = fingerprint(&builder().votes_needed(1)).unwrap_err();
     assert_eq!(wrong.to_string(), "votes_needed is 1: expected 2 to 3: 2 of 3 nodes are a majority");

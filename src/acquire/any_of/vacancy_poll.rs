@@ -119,7 +119,7 @@ impl CheckedAnyOf {
         let checked = self.checked(index, self.settings).ok()?;
         // The plan of a woken client ignores the wait queue. Without queue entries, the attempt only locks.
         let plan = Plan::Woken(self.queue_node(index)?);
-        let outcome = attempt(context, &checked, plan, 0, None).await;
+        let outcome = attempt(context, &checked, plan, checked.settings.quorum_timeout, 0, None).await;
         let acquired = outcome.of_only_attempt(context, &checked).ok()??;
         Some((index, acquired))
     }
@@ -253,7 +253,7 @@ impl<'a> VacancyPoll<'a> {
         for (node, index) in assigned {
             by_node.entry(node).or_default().push(index);
         }
-        let next_node_at = Some(context.now() + self.any_of.settings.attempt.hedge());
+        let next_node_at = Some(context.now() + self.any_of.settings.attempt.hedge);
         let max_resources = u32::try_from(MAX_ATTEMPTS_TRY_LOCK).unwrap_or(u32::MAX);
         for (node, candidates) in by_node {
             let resources = candidates.iter().map(|index| (self.any_of.resource_at)(*index)).collect();

@@ -89,7 +89,7 @@ impl CheckedAnyOf {
     fn send_query(&self, mut requests: Vec<NodeRequest>, ignores_marks: bool) -> VacancyQuery {
         let context = self.context();
         requests.retain(|request| !request.candidates.is_empty());
-        let deadline = context.now() + self.settings.attempt.hedge();
+        let deadline = context.now() + self.settings.attempt.hedge;
         let max_resources = u32::try_from(MAX_ATTEMPTS_TRY_LOCK).unwrap_or(u32::MAX);
         let mut fanout = Fanout::new();
         for (at, request) in requests.iter().enumerate() {

@@ -2,6 +2,7 @@
 
 use crate::{
     acquire::checked_request::CheckedRequest,
+    algorithm::attempt::AttemptConfig,
     client::context::ClientContext,
     clock::Instant,
     node::{Answer, Downgrade, Holder, Lock, Operation, Request, Tombstone, Unlock, WriteBack},
@@ -12,6 +13,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct AttemptRequests<'a> {
     pub(super) checked: &'a CheckedRequest,
+    /// The settings of the attempt, with the hedge of the lock.
+    pub(super) config: AttemptConfig,
     /// The lease id of the attempt. No other attempt has this id.
     pub(super) lease_id: LeaseId,
     /// A number above every counter that earlier attempts of the call's queue have recorded; 0 without counters. A node
@@ -24,8 +27,15 @@ pub(super) struct AttemptRequests<'a> {
 }
 
 impl<'a> AttemptRequests<'a> {
-    pub(super) fn new(context: &ClientContext, checked: &'a CheckedRequest) -> Self {
-        Self { checked, lease_id: context.lease_ids.fresh(), hint: 0, writer: None, will_not_wait: false }
+    pub(super) fn new(context: &ClientContext, checked: &'a CheckedRequest, config: AttemptConfig) -> Self {
+        Self {
+            checked,
+            config,
+            lease_id: context.lease_ids.fresh(),
+            hint: 0,
+            writer: None,
+            will_not_wait: false,
+        }
     }
 
     pub(super) fn lock(&self, ignores_queue: bool) -> Lock {
@@ -59,9 +69,9 @@ impl<'a> AttemptRequests<'a> {
         Operation::Unlock(Unlock { resources, lease_id, notify: false, tombstone, has_waiters: false })
     }
 
-    /// Returns a request of one operation. The deadline of the request is a node timeout after `now`.
+    /// Returns a request of one operation, which is sent only if its answer may come while the attempt waits.
     pub(super) fn request(&self, operation: Operation, now: Instant) -> Request {
-        Request::one(operation, now + self.checked.settings.attempt.node_timeout)
+        Request::one(operation, now + self.config.request_timeout())
     }
 
     /// Returns the reply that an answer counts as. A refusal of a reader that names readers counts as a deferral.

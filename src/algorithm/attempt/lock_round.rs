@@ -41,6 +41,7 @@ pub(crate) enum LockVote {
 pub(super) struct LockRound {
     electorate: Electorate,
     node_timeout: Duration,
+    vote_timeout: Duration,
     round: Round,
     votes: Vec<LockVote>,
     /// The time of the latest request to a node that had not been asked before.
@@ -54,6 +55,7 @@ impl LockRound {
         Self {
             electorate: config.electorate,
             node_timeout: config.node_timeout,
+            vote_timeout: config.vote_timeout,
             round: Round::new(config.electorate),
             votes: vec![LockVote::NotSent; config.electorate.nodes()],
             asked_at: start,
@@ -77,13 +79,13 @@ impl LockRound {
     pub(super) fn ask(&mut self, nodes: NodeSet, now: Instant) {
         self.asked_at = now;
         self.await_answers(nodes);
-        self.round.ask(nodes, now + self.node_timeout);
+        self.round.ask(nodes, now + self.vote_timeout);
     }
 
     /// Records a repeated request to nodes that have refused.
     pub(super) fn ask_again(&mut self, nodes: NodeSet, now: Instant) {
         self.await_answers(nodes);
-        self.round.ask_again(nodes, now + self.node_timeout);
+        self.round.ask_again(nodes, now + self.vote_timeout);
     }
 
     /// Counts each node whose deadline has passed as denying, and records whether a quorum of nodes has answered.

@@ -38,6 +38,15 @@ impl Plan {
         }
     }
 
+    /// Returns the first queue node that the attempt asks; `None` for a downgrade.
+    pub(crate) fn queue_node(&self) -> Option<usize> {
+        match self {
+            Self::AllAtOnce(node) | Self::AllAtOnceForQuorum(node) | Self::Woken(node) => Some(*node),
+            Self::QueueNodeFirst(order) => order.first().copied(),
+            Self::Downgrade(_) => None,
+        }
+    }
+
     /// Returns the end of the attempt that the plan sets, in addition to the ends by the settings.
     pub(super) fn too_late_from(&self) -> Option<Instant> {
         let until = if let Self::Downgrade(until) = self { Some(*until) } else { None };

@@ -17,7 +17,7 @@ pub(crate) enum SplitPatience {
 impl SplitPatience {
     pub(super) fn time(self, config: &AttemptConfig) -> Duration {
         match self {
-            Self::Hedge => config.hedge(),
+            Self::Hedge => config.shortest_hedge(),
             Self::NodeTimeout => config.node_timeout,
         }
     }

@@ -18,15 +18,21 @@ fn nodes(nodes: &[usize]) -> NodeSet {
     nodes.iter().copied().collect()
 }
 
-fn attempt(count: usize, plan: Plan) -> Attempt {
-    let config = AttemptConfig {
+/// Returns the settings of an attempt that is not repeated.
+pub(crate) fn config(count: usize) -> AttemptConfig {
+    AttemptConfig {
         electorate: Electorate::new(count, Electorate::majority(count)),
         validity: Validity::with_drift(0.01).unwrap(),
         ttl: TTL,
         node_timeout: Duration::from_millis(1000),
         attempt_timeout: Duration::from_millis(2000),
-    };
-    Attempt::new(config, plan, SplitPatience::Hedge, at(0))
+        vote_timeout: Duration::from_millis(1000),
+        hedge: Duration::from_millis(125),
+    }
+}
+
+fn attempt(count: usize, plan: Plan) -> Attempt {
+    Attempt::new(config(count), plan, SplitPatience::Hedge, at(0))
 }
 
 #[test]
@@ -38,6 +44,51 @@ fn a_quorum_of_equal_votes_wins_in_one_round() {
         attempt.on_lock(node, LockVote::Granted(7));
     }
     assert_eq!(attempt.step(at(3)), AttemptStep::Acquired { token: FencingToken::new(7) });
+}
+
+/// Returns an attempt of a waiting call, one of whose three nodes has granted. The attempt needs another vote.
+fn one_grant_of_a_waiting_call() -> Attempt {
+    let config = config(3).of_waiting_call(Duration::MAX);
+    let mut attempt = Attempt::new(config, Plan::AllAtOnce(0), SplitPatience::Hedge, at(0));
+    attempt.step(at(0));
+    attempt.on_lock(0, LockVote::Granted(7));
+    attempt
+}
+
+#[test]
+fn a_waiting_call_waits_for_a_deciding_vote_until_the_attempt_timeout() {
+    let mut attempt = one_grant_of_a_waiting_call();
+    assert_eq!(attempt.step(at(1)), AttemptStep::Wait(at(2000)));
+    attempt.on_lock(2, LockVote::Granted(7));
+    assert_eq!(attempt.step(at(1999)), AttemptStep::Acquired { token: FencingToken::new(7) });
+    assert_eq!(one_grant_of_a_waiting_call().step(at(2000)), AttemptStep::RollBack);
+    let _broken = break_rule(Some(Mutation::ImpatientVotes));
+    assert_eq!(one_grant_of_a_waiting_call().step(at(1)), AttemptStep::Wait(at(1000)));
+}
+
+#[test]
+fn broken_connections_end_the_wait_for_votes_at_once() {
+    let mut attempt = one_grant_of_a_waiting_call();
+    attempt.on_lock(1, LockVote::NoAnswer);
+    assert_eq!(attempt.step(at(5)), AttemptStep::Wait(at(2000)));
+    attempt.on_lock(2, LockVote::NoAnswer);
+    assert_eq!(attempt.step(at(6)), AttemptStep::RollBack);
+    assert_eq!(attempt.step(at(6)), AttemptStep::Failed(FailureReason::NoQuorum));
+}
+
+#[test]
+fn an_attempt_waits_longer_for_a_queue_node_that_usually_answers_late() {
+    let asked_next = |usual: u64| {
+        let config = config(5).with_usual_response_time(Duration::from_millis(usual));
+        let plan = Plan::QueueNodeFirst(vec![4, 2]);
+        let mut attempt = Attempt::new(config, plan, SplitPatience::Hedge, at(0));
+        assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(4));
+        attempt.step(at(0))
+    };
+    assert_eq!(asked_next(1), AttemptStep::Wait(at(125)));
+    assert_eq!(asked_next(200), AttemptStep::Wait(at(800)));
+    let _broken = break_rule(Some(Mutation::FixedHedge));
+    assert_eq!(asked_next(200), AttemptStep::Wait(at(125)));
 }
 
 #[test]

@@ -3,7 +3,10 @@
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use super::*;
-use crate::values::{NodeError, NodeReplies, Refusal};
+use crate::{
+    mutation::break_rule,
+    values::{NodeError, NodeReplies, Refusal},
+};
 
 const PACING: Pacing = Pacing {
     first_poll: Duration::from_millis(500),
@@ -12,6 +15,8 @@ const PACING: Pacing = Pacing {
     ceiling: Duration::from_millis(500),
 };
 const ENTRY_TTL: Duration = Duration::from_secs(10);
+const TTL: Duration = Duration::from_secs(30);
+const NODE_TIMEOUT: Duration = Duration::from_millis(800);
 const HAND_OVER: Duration = Duration::from_millis(100);
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 const ORDER: [usize; 5] = [4, 2, 0, 1, 3];
@@ -26,6 +31,8 @@ fn schedule() -> WaiterSchedule {
         pacing: PACING,
         entry_ttl: ENTRY_TTL,
         hand_over: HAND_OVER,
+        ttl: TTL,
+        node_timeout: NODE_TIMEOUT,
         order: ORDER.to_vec(),
     };
     WaiterSchedule::new(config, at(0))
@@ -36,11 +43,14 @@ fn lease_id(name: &str) -> LeaseId {
 }
 
 /// Parses the replies of the nodes, one word for each node: the name of another lease, `-` for a grant, `?` for no
-/// answer.
+/// answer in time, `.` for an answer that is still expected, `!` for a broken connection, `x` for an unresponsive node.
 fn votes(nodes: &str) -> Vec<NodeReply> {
     let vote_of = |word: &str| match word {
         "-" => NodeReply::Done,
         "?" => NodeReply::Failed(NodeError::TimedOut),
+        "." => NodeReply::Pending,
+        "x" => NodeReply::Failed(NodeError::Unresponsive),
+        "!" => NodeReply::Failed(NodeError::Disconnected),
         name => NodeReply::Refused(Refusal::Held {
             by: Some(lease_id(name)),
             remaining: Some(Duration::from_secs(30)),
@@ -61,7 +71,16 @@ fn failed(reason: FailureReason, votes: &[NodeReply], deferral: Option<&Deferral
     let nodes = votes.iter().map(|_| "node".into()).collect();
     let replies = NodeReplies::new(nodes, votes.to_vec(), votes.len() / 2 + 1);
     let (took, deferral) = (ROUND_TRIP, deferral.cloned());
-    FailedAttempt { reason, replies, hint: 0, took, has_stood_still: false, deferral, refused: None }
+    FailedAttempt {
+        reason,
+        replies,
+        hint: 0,
+        took,
+        has_stood_still: false,
+        is_overloaded: false,
+        deferral,
+        refused: None,
+    }
 }
 
 /// Records an attempt that begins and fails at `now`.
@@ -228,6 +247,53 @@ fn a_missed_notice_does_not_shorten_the_delays_without_a_quorum() {
         schedule.may_have_missed(1, at(0));
         assert!(schedule.next_attempt().at >= at(least));
     }
+}
+
+/// Returns the delays of the next attempts, in milliseconds, after attempts of a second with these replies.
+fn delays_after(schedule: &mut WaiterSchedule, replies: &str, attempts: usize) -> Vec<u128> {
+    let took = Duration::from_secs(1);
+    let failed = FailedAttempt { took, ..failed(FailureReason::NoQuorum, &votes(replies), None) };
+    let mut delay = || {
+        schedule.attempt_begins(at(0));
+        schedule.attempt_failed(&failed, at(0), 0.5);
+        schedule.woken(4, at(0));
+        schedule.next_attempt().at.saturating_duration_since(at(0)).as_millis()
+    };
+    (0..attempts).map(|_| delay()).collect()
+}
+
+#[test]
+fn delays_after_late_answers_double_from_the_duration_of_the_attempt() {
+    assert_eq!(delays_after(&mut schedule(), "- ? ? ? -", 4), [1_000, 2_000, 2_500, 2_500]);
+    let _broken = break_rule(Some(Mutation::NoDelayAfterLateAnswers));
+    assert_eq!(delays_after(&mut schedule(), "- ? ? ? -", 4), [5, 10, 20, 40]);
+}
+
+#[test]
+fn an_answer_of_a_quorum_ends_the_delays_after_late_answers() {
+    let mut schedule = schedule();
+    delays_after(&mut schedule, "- ? ? ? -", 3);
+    fail_attempt(&mut schedule, FailureReason::Contended, &votes("other other other ? ?"), None, 0);
+    assert_eq!(delays_after(&mut schedule, "- ? ? ? -", 1), [1_000]);
+    schedule.acquired(at(0));
+    assert_eq!(delays_after(&mut schedule, "- ? ? ? -", 1), [1_000]);
+}
+
+#[test]
+fn nodes_that_are_not_late_cause_only_short_delays() {
+    assert_eq!(delays_after(&mut schedule(), "- ! ! ! -", 3), [5, 10, 20]);
+}
+
+#[test]
+fn an_answer_that_is_still_expected_is_late_after_a_node_timeout_unless_connections_broke() {
+    let was_late = |replies: &str, took| {
+        let failed = FailedAttempt { took, ..failed(FailureReason::NoQuorum, &votes(replies), None) };
+        failed.was_late(NODE_TIMEOUT)
+    };
+    assert!(!was_late("x x x . -", ROUND_TRIP));
+    assert!(was_late("x x x . -", NODE_TIMEOUT));
+    assert!(!was_late("! ! x . -", 5 * NODE_TIMEOUT));
+    assert!(was_late("! ! x ? -", 5 * NODE_TIMEOUT));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The state of a lease, as a whole and at each node.
 
+use std::time::Duration;
+
 use futures::FutureExt;
 
 use crate::{
@@ -10,7 +12,7 @@ use crate::{
     mutation::{self, Mutation},
     node::{Answer, Reply},
     observer::{Observer, OperationKind},
-    values::NodeReply,
+    values::{NodeError, NodeReply},
 };
 
 /// The changing part of a lease: its phase, time, holds and nodes.
@@ -59,6 +61,13 @@ pub(crate) struct NodeLeaseState {
     /// The number of locks and renewals that the node may still execute, because the node has not answered, or because
     /// the answer is an error that may come from a proxy.
     pub(crate) unanswered: u32,
+    /// The time of the last renewal, until the node answers.
+    pub(crate) awaited_since: Option<Instant>,
+    /// The time by which the node has executed every request of the lease, if the last request was answered to a call
+    /// that waited; otherwise `None`.
+    pub(crate) executed_by: Option<Instant>,
+    /// The time that `executed_by` returns to if the last renewal turns out to be unsent.
+    pub(crate) executed_before: Option<Instant>,
     /// Whether a renewal was sent to the node. If so, the key on the node is no evidence that the node has executed
     /// every request of the lease.
     pub(crate) was_renewed: bool,
@@ -73,12 +82,24 @@ pub(crate) struct NodeLeaseState {
 }
 
 impl NodeLeaseState {
+    /// Returns the last reply of the node about the lease at `now`. A renewal without an answer for a node timeout
+    /// counts as timed out, although the watchdog waits for longer.
+    pub(super) fn reply(&self, node_timeout: Duration, now: Instant) -> NodeReply {
+        if self.awaited_since.is_some_and(|since| since + node_timeout <= now) {
+            NodeReply::Failed(NodeError::TimedOut)
+        } else {
+            self.vote.clone()
+        }
+    }
+
     /// Counts a renewal as unanswered. The node may execute the renewal until it has answered.
     pub(super) fn renewal_begins(&mut self, now: Instant) {
         if mutation::is_on(Mutation::NoTombstoneForRenewal) {
             return;
         }
         self.unanswered += 1;
+        self.awaited_since = Some(now);
+        self.executed_before = self.executed_by.take();
         self.was_renewed = true;
         // The node may still execute an unanswered renewal, whatever the outcome of the new renewal is.
         self.sent_at = self.renewed_at;
@@ -126,20 +147,32 @@ impl LeaseState {
         LateAnswers(taken)
     }
 
+    /// Records an answer of a node at `now`, to a call that waited.
+    pub(super) fn record_awaited(&mut self, node: usize, answer: &Answer, now: Instant) {
+        self.record(node, answer);
+        if let Some(node_state) = self.nodes.get_mut(node)
+            && node_state.unanswered == 0
+        {
+            node_state.executed_by = node_state.executed_by.or(Some(now));
+        }
+    }
+
     /// Records an answer of a node.
-    pub(super) fn record(&mut self, node: usize, answer: &Answer) {
+    fn record(&mut self, node: usize, answer: &Answer) {
         let has_waiters = answer.has_waiters();
         if let Some(has_waiters) = has_waiters {
             self.queue_node.record(node, has_waiters);
         }
         let answer = answer.without_waiters();
         let Some(node_state) = self.nodes.get_mut(node) else { return };
+        node_state.awaited_since = None;
         node_state.has_waiters = has_waiters.or(node_state.has_waiters);
         node_state.vote = NodeReply::from(answer);
         match answer {
             Answer::Error(error) if error.is_unsent() => {
                 node_state.unanswered = node_state.unanswered.saturating_sub(1);
                 node_state.renewed_at = node_state.sent_at;
+                node_state.executed_by = node_state.executed_before;
                 return;
             }
             Answer::Error(error) if error.may_land_yet() => {}

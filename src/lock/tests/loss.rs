@@ -263,7 +263,7 @@ async fn a_renewal_on_request_extends_a_lease_without_renewal() {
 
 /// A time after which the renewals at a node that lost its data count again. The time is longer than an attempt
 /// timeout.
-const UNTIL_RENEWALS_COUNT: Duration = Duration::from_secs(3);
+const UNTIL_RENEWALS_COUNT: Duration = Duration::from_secs(6);
 
 #[tokio::test(start_paused = true)]
 async fn verify_returns_whether_a_quorum_proves_the_lease() {

@@ -10,6 +10,8 @@ use crate::{
 
 const TTL: Duration = Duration::from_secs(30);
 const NODE_TIMEOUT: Duration = Duration::from_secs(1);
+/// The time for which a renewal waits for a node: a quarter of the ttl.
+const RENEWAL_TIMEOUT: Duration = Duration::from_millis(7_500);
 const NODES: usize = 3;
 
 fn options() -> LockOptions {
@@ -120,7 +122,7 @@ async fn a_hanging_node_gets_the_next_renewal_call_when_the_last_call_times_out(
     }
     for sent in 1..=3 {
         assert_eq!(server(&cluster, 0).pending_requests(), sent);
-        pass(NODE_TIMEOUT - 2 * step).await;
+        pass(RENEWAL_TIMEOUT - 2 * step).await;
         assert_eq!(server(&cluster, 0).pending_requests(), sent, "two calls are in flight at once");
         pass(2 * step).await;
     }

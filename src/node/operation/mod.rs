@@ -95,6 +95,11 @@ pub(crate) trait Operate {
         false
     }
 
+    /// Whether the request waits in the send queue while the node is unresponsive.
+    fn waits_while_unresponsive(&self) -> bool {
+        self.must_deliver()
+    }
+
     /// Whether the operation concerns other clients, and not only the leases and attempts of this client at the
     /// node. `blocks_until` is the field of the [`Request`](super::Request).
     fn concerns_other_clients(&self, _blocks_until: Option<Instant>) -> bool {

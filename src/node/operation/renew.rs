@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    mutation::{self, Mutation},
     node::{
         operation::{Abstention, Answer, Arguments, Holder, Operate, Resources, ScriptReply, wire},
         parameters::QuorumParameters,
@@ -51,6 +52,12 @@ impl Operate for Renew {
             ScriptReply::Tagged(b"tombstone", []) => Some(Answer::Tombstone),
             ScriptReply::Tagged(..) | ScriptReply::Number(_) => None,
         }
+    }
+
+    /// A renewal is useful until shortly before the end of the lease. In contrast, a lock that waits delays the next
+    /// attempt of its call.
+    fn waits_while_unresponsive(&self) -> bool {
+        mutation::altered(Mutation::ImpatientRenewals, true, |_| false)
     }
 
     fn acquired_lease(&self) -> Option<&LeaseId> {

@@ -286,7 +286,8 @@ impl Driver {
                     _ => None,
                 });
                 self.notices.answered(refusal, now);
-                self.shared.lock().send_queue.answered(batch, answers, now);
+                let late = self.shared.lock().send_queue.answered(batch, answers, now);
+                self.notices.answered_late(late);
                 return must_give_up.then_some(NodeError::ReadOnly);
             }
             ConnectionEvent::NotLoaded { batch } => {

@@ -24,6 +24,9 @@ pub(crate) trait Monitor: fmt::Debug + Send + Sync {
     /// Handles a notice that the node did not publish, or a subscription that the node did not change.
     fn notice_refused(&self, _node: &Arc<str>, _command: NoticeCommand) {}
 
+    /// Handles answers to locks, write-backs and renewals whose callers no longer wait.
+    fn answered_late(&self, _node: &Arc<str>, _answers: u64) {}
+
     /// Handles a change of the age of the oldest call without an answer, in whole seconds; zero if there is none.
     fn oldest_call_changed(&self, _node: &Arc<str>, _age: Duration) {}
 

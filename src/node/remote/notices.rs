@@ -157,6 +157,13 @@ impl ConnectionNotices {
         }
     }
 
+    /// Reports the number of answers whose callers no longer wait.
+    pub(super) fn answered_late(&self, answers: usize) {
+        if answers > 0 {
+            self.monitor.answered_late(&self.node, u64::try_from(answers).unwrap_or(u64::MAX));
+        }
+    }
+
     /// Reports a new connection.
     pub(super) fn connected(&mut self, connection: &Registered, now: Instant) {
         self.monitor.dialled(&self.node, None);

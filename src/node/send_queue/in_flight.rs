@@ -155,6 +155,12 @@ impl Batch {
         self.items.iter().map(|(_, item)| item.weight()).sum()
     }
 
+    /// Returns the number of operations that acquire or renew a lease, and whose callers no longer wait.
+    pub(super) fn late_answers(&self) -> usize {
+        let abandoned = self.items.iter().filter(|(_, item)| item.is_abandoned());
+        abandoned.map(|(_, item)| item.acquired_leases().count()).sum()
+    }
+
     pub(super) fn into_items(self) -> Vec<(Sequence, Item)> {
         self.items
     }

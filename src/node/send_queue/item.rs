@@ -139,6 +139,12 @@ impl Item {
     }
 }
 
+/// Whether a request of these operations waits while the node is unresponsive, because all of them are renewals, or
+/// must be delivered.
+pub(super) fn waits_while_unresponsive(operations: &[Operation]) -> bool {
+    operations.iter().all(|operation| operation.as_dyn().waits_while_unresponsive())
+}
+
 /// Whether a request of these operations must be delivered, because all of them are unlocks or withdrawals.
 pub(super) fn must_deliver(operations: &[Operation]) -> bool {
     operations.iter().all(Operation::must_deliver)

@@ -10,11 +10,11 @@
 //!
 //! | event | decision |
 //! |---|---|
-//! | `submit` | queues the request, or refuses it if the queue is closed or full, or the node down or unresponsive |
+//! | `submit` | queues the request, or refuses it if the queue is closed or full, or the node down or, for locks, unresponsive |
 //! | `connected` | calls may be sent |
-//! | `answered` | answers the callers; refused unlocks are retried after a delay |
+//! | `answered` | answers the callers, and counts late answers; refused unlocks are retried after a delay |
 //! | `not_loaded` | requests a load of the script; requests that may be sent again return to their places |
-//! | `tick` | drops expired requests, and returns due retries to their places; if a call is overdue, the node is unresponsive, and unsent requests are refused, except unlocks |
+//! | `tick` | drops expired requests, and returns due retries to their places; if a call is overdue, the node is unresponsive, and unsent requests are refused, except renewals and unlocks |
 //! | `dial_failed` | the node is down: unsent requests are refused, except unlocks |
 //! | `disconnected` | answers requests in flight as possibly executed, and refuses unsent requests; unlocks return to their places |
 //! | `close` | accepts only unlocks; the queue is done when none is left |
@@ -30,7 +30,7 @@ use std::{
 
 use self::{
     in_flight::{Sequence, UnansweredCalls},
-    item::{Item, must_deliver},
+    item::{Item, must_deliver, waits_while_unresponsive},
     unsent::Unsent,
 };
 use crate::{
@@ -142,7 +142,7 @@ impl SendQueue {
     pub(crate) fn submit(&mut self, request: Request) -> Reply {
         self.want_connection();
         let operations = request.operations.len();
-        if let Some(error) = self.refusal(must_deliver(&request.operations), operations) {
+        if let Some(error) = self.refusal(&request.operations) {
             return Reply::error(operations, &error);
         }
         let (responder, reply) = Reply::channel(operations);
@@ -185,14 +185,18 @@ impl SendQueue {
     }
 
     /// Handles the answers to a call. An unlock that got an error that may pass is sent again after a retry delay.
-    pub(crate) fn answered(&mut self, batch: BatchId, answers: Vec<Answer>, now: Instant) {
+    /// Returns the number of answers to locks, write-backs and renewals whose callers no longer wait.
+    pub(crate) fn answered(&mut self, batch: BatchId, answers: Vec<Answer>, now: Instant) -> usize {
+        let mut late = 0;
         if let Some(batch) = self.in_flight.take(batch) {
             self.weight -= batch.weight();
+            late = batch.late_answers();
             let undelivered = batch.answer(answers).into_iter();
             self.retries
                 .extend(undelivered.map(|(sequence, item)| ((now + item.retry_delay(), sequence), item)));
         }
         self.in_flight.on_answer();
+        late
     }
 
     /// Returns the time at which the oldest unanswered call, or the load of the script, was sent.
@@ -204,7 +208,7 @@ impl SendQueue {
     /// drops expired requests.
     pub(crate) fn tick(&mut self, now: Instant) {
         if self.in_flight.record_overdue(now) {
-            self.drop_unsent(&NodeError::Unresponsive);
+            self.drop_queued(&NodeError::Unresponsive, |item| !waits_while_unresponsive(&item.operations));
         }
         self.insert_retries(now);
         if self.unsent.earliest().is_some_and(|earliest| earliest <= now) {
@@ -373,14 +377,16 @@ impl SendQueue {
     }
 
     /// Returns the error with which a submitted request is refused; `None` if the request is accepted.
-    fn refusal(&self, must_deliver: bool, operations: usize) -> Option<NodeError> {
+    fn refusal(&self, operations: &[Operation]) -> Option<NodeError> {
         match (self.stage, &self.connection.state) {
             (Stage::Ended(reason), _) => Some(NodeError::Closed(reason)),
-            _ if must_deliver => None,
+            _ if must_deliver(operations) => None,
             (Stage::Closing, _) => Some(NodeError::Closed(ClosedReason::ShutDown)),
             (Stage::Open, ConnectionState::Down(error)) => Some(error.clone()),
-            _ if self.in_flight.is_unresponsive() => Some(NodeError::Unresponsive),
-            _ if self.weight + operations > MAX_PENDING_OPERATIONS => Some(NodeError::Overloaded),
+            _ if self.in_flight.is_unresponsive() && !waits_while_unresponsive(operations) => {
+                Some(NodeError::Unresponsive)
+            }
+            _ if self.weight + operations.len() > MAX_PENDING_OPERATIONS => Some(NodeError::Overloaded),
             _ => None,
         }
     }

@@ -340,7 +340,9 @@ fn s55_an_orphaned_key_does_not_block_distant_clients() {
     let impatient = breaking(Mutation::SplitEndsWithHedge, longest_hand_off_of_distant_clients);
     eprintln!("beside an orphaned key distant clients wait {longest:?}, and with short waits {impatient:?}");
     assert!(longest < 3 * SECOND, "{longest:?}");
-    assert!(impatient > 4 * SECOND, "{impatient:?}");
+    // The hedge follows the response times, so votes split less often. The rule for split votes is tested alone in
+    // `algorithm::attempt::tests`.
+    assert!(impatient > longest, "{impatient:?}");
 }
 
 /// Runs five processes that wait for the end of a lease of five seconds. One node does not have the key of the

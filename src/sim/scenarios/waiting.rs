@@ -50,7 +50,9 @@ fn s77_a_queue_node_that_hung_once_and_is_farther_starves_no_client() {
     let longest = || (4..12).map(|seed| beside_a_farther_node(seed, 3, 0, millis(30)).1).max().unwrap();
     let (kept, dropped) = (longest(), breaking(Mutation::DropUnawaitedReplies, longest));
     eprintln!("longest time without a turn: {kept:?}, without late replies {dropped:?}");
-    assert!(kept < millis(600) && dropped > millis(700), "{kept:?}, without late replies {dropped:?}");
+    // Four usual response times of this node are 250 ms, so its waiters ask the next node 125 ms later than at a near
+    // node: 623 ms instead of 597 ms with a fixed hedge.
+    assert!(kept < millis(650) && dropped > millis(700), "{kept:?}, without late replies {dropped:?}");
 }
 
 /// Runs waiters behind a holder of 30 s, with this fault 200 ms before the unlock. Each waiter holds the resource for a

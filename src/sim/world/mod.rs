@@ -35,6 +35,8 @@ use self::{
     stores::Stores,
     teardown::Teardown,
 };
+#[cfg(test)]
+use crate::values::Resource;
 use crate::{
     mutex,
     sim::{
@@ -226,6 +228,17 @@ impl WorldState {
     pub(crate) fn now(&self) -> u64 {
         let elapsed = tokio::time::Instant::now().saturating_duration_since(self.origin);
         u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the number of nodes at which clients wait for a resource.
+    #[cfg(test)]
+    pub(crate) fn wait_queues(&self, resource: &Resource) -> usize {
+        let now = self.now();
+        let is_in_use = |server: &&Server| {
+            let queue = server.state.wait_queue(resource, server.time(now));
+            queue.is_some_and(|queue| !queue.entries().is_empty())
+        };
+        self.servers.iter().filter(is_in_use).count()
     }
 
     /// Adds an event to the queue. Returns the key that removes the event again.

@@ -4,8 +4,9 @@ use futures::FutureExt;
 
 use super::*;
 use crate::{
+    mutation::{Mutation, break_rule},
     node::{
-        ForceUnlock, Inspect, Lock, Observe, Resources, Tombstone, Unlock, Withdraw,
+        ForceUnlock, Inspect, Lock, Observe, Renew, Resources, Tombstone, Unlock, Withdraw,
         request::{MAX_GROUP_SIZE, MAX_OPERATIONS, MAX_RESOURCES},
     },
     values::{LeaseId, Resource},
@@ -41,6 +42,17 @@ fn lock(number: u32) -> Operation {
         hint: 0,
         ignores_queue: false,
         will_not_wait: false,
+    })
+}
+
+fn renew(number: u32) -> Operation {
+    Operation::Renew(Renew {
+        resources: resources(),
+        lease_id: lease_id(number),
+        holds: 1,
+        ttl: Duration::from_secs(1),
+        token: 1,
+        may_have_waiters: false,
     })
 }
 
@@ -191,6 +203,51 @@ fn an_unresponsive_node_gets_no_calls_until_all_calls_are_answered() {
     assert!(answer_of(&mut pending_unlock).is_none());
     assert_eq!(send_queue.next_batch(at(121)).unwrap().1.len(), 1);
     assert!(answer_of(&mut send_queue.submit(request(lock(5)))).is_none());
+}
+
+#[test]
+fn an_answer_is_late_if_its_caller_no_longer_waits() {
+    let mut send_queue = connected_queue();
+    let _awaited = send_queue.submit(request(lock(1)));
+    for operation in [lock(2), renew(3), inspect(), Operation::Unlock(unlock(4))] {
+        drop(send_queue.submit(request(operation)));
+    }
+    let (id, operations) = send_queue.next_batch(at(0)).unwrap();
+    assert_eq!(operations.len(), 5);
+    assert_eq!(send_queue.answered(id, granted(5), at(1)), 2, "the lock and the renewal");
+}
+
+#[test]
+fn renewals_wait_until_an_unresponsive_node_has_answered() {
+    let mut send_queue = connected_queue();
+    let _unanswered = send_queue.submit(request(lock(1)));
+    let (id, _) = send_queue.next_batch(at(0)).unwrap();
+    let mut before = send_queue.submit(request(renew(2)));
+    send_queue.tick(at(100));
+    let mut after = send_queue.submit(request(renew(3)));
+    assert_eq!((error(&mut before), error(&mut after)), (None, None));
+    assert_eq!(error(&mut send_queue.submit(request(lock(4)))), Some(NodeError::Unresponsive));
+    assert!(send_queue.next_batch(at(500)).is_none(), "a call is unanswered");
+    {
+        let _broken = break_rule(Some(Mutation::ImpatientRenewals));
+        assert_eq!(error(&mut send_queue.submit(request(renew(5)))), Some(NodeError::Unresponsive));
+    }
+    send_queue.answered(id, granted(1), at(900));
+    assert_eq!(send_queue.next_batch(at(900)).unwrap().1.len(), 2);
+}
+
+#[test]
+fn a_renewal_that_waits_for_an_unresponsive_node_ends_at_its_deadline() {
+    let mut send_queue = connected_queue();
+    let _unanswered = send_queue.submit(request(lock(1)));
+    send_queue.next_batch(at(0)).unwrap();
+    send_queue.tick(at(100));
+    let mut expired = send_queue.submit(request(renew(2)));
+    send_queue.tick(at(1000));
+    assert_eq!(error(&mut expired), Some(NodeError::Unresponsive));
+    let mut refused = send_queue.submit(Request::one(renew(3), at(9000)));
+    send_queue.disconnected(reset(), at(3000));
+    assert!(error(&mut refused).is_some_and(|error| error.is_unsent()));
 }
 
 #[test]

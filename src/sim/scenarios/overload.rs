@@ -1,0 +1,440 @@
+//! Scenario S90: nodes that receive more work at once than they can do in a node timeout.
+//!
+//! Each node is one thread with a processing time for each message and each operation. The figures are grants, errors,
+//! and calls at all nodes for each grant. Without the rules for busy nodes, attempts are given up while their answers
+//! are on the way, and are rolled back and repeated, so the nodes are busy with work for which no client waits.
+//!
+//! The first tier has small forms: fewer clients, and more work in each message, so that the nodes are as busy.
+
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::{
+    Error,
+    sim::{Memory, ProcessingTime},
+    values::Resource,
+};
+
+/// The time for which each client holds its lock or permit.
+const HOLD: Duration = millis(1);
+
+/// The time for which all clients wait before the release.
+const WAIT: Duration = Duration::from_secs(7);
+
+/// The longest time from the begin to the end of a run.
+const MAX_TIME: Duration = Duration::from_secs(90);
+
+/// The name of the contended resource.
+const RESOURCE: &str = "r";
+
+/// The clients, nodes and processing time of a run.
+#[derive(Clone)]
+struct Load {
+    clients: usize,
+    /// The processing time of each message, and of each operation.
+    work: Duration,
+    /// The time within which all clients begin.
+    arrival: Duration,
+    /// The faults, with their times after the begin.
+    faults: Vec<(Duration, Fault)>,
+    /// A rule that is off.
+    broken: Option<Mutation>,
+}
+
+/// The figures of a run.
+#[derive(Debug)]
+struct Figures {
+    /// Whether all calls have ended.
+    has_ended: bool,
+    grants: usize,
+    errors: Vec<String>,
+    /// The number of leases that were lost.
+    lost: usize,
+    /// The calls that all nodes executed from the release or begin to the last grant, for each grant.
+    calls_per_grant: f64,
+    /// The longest time without a grant, after the release or begin.
+    longest_gap: Duration,
+    /// The time from the release or begin to the last grant.
+    took: Duration,
+    /// The number of attempts that had locked at a node, and led to no lease.
+    rolled_back: u64,
+    /// The mean and the largest number of nodes at which clients waited for [`RESOURCE`].
+    queues: (f64, usize),
+    trace: u64,
+}
+
+/// The results of all clients.
+#[derive(Debug, Default)]
+struct Results {
+    grants: Vec<Duration>,
+    errors: Vec<String>,
+    lost: usize,
+    queues: Vec<usize>,
+}
+
+impl Load {
+    fn new(clients: usize, work: Duration) -> Self {
+        Self { clients, work, arrival: SECOND, faults: Vec::new(), broken: None }
+    }
+
+    fn within(self, arrival: Duration) -> Self {
+        Self { arrival, ..self }
+    }
+
+    /// Adds a fault, at this time after the begin.
+    fn with(mut self, after: Duration, fault: Fault) -> Self {
+        self.faults.push((after, fault));
+        self
+    }
+
+    fn without(self, rule: Mutation) -> Self {
+        Self { broken: Some(rule), ..self }
+    }
+
+    /// Returns the time at which the clients begin. All clients have connected before, one after the other.
+    fn begin(&self) -> Duration {
+        SECOND * u32::try_from((self.connect_time() * self.clients() + 2 * SECOND).as_secs() + 1).unwrap()
+    }
+
+    /// Returns the time at which the resource is released, after all clients have begun to wait.
+    fn release(&self) -> Duration {
+        self.begin() + self.arrival + WAIT
+    }
+
+    /// Returns the time in which one client connects.
+    fn connect_time(&self) -> Duration {
+        8 * self.work
+    }
+
+    fn clients(&self) -> u32 {
+        u32::try_from(self.clients).unwrap()
+    }
+
+    /// Runs `program` once for each client, and `prepare` from the start of the run. The last process prepares, and
+    /// observes the queues. Calls and grants count from `from` on.
+    fn run<Program, Preparation>(
+        &self,
+        from: Duration,
+        program: impl Fn(Process, Quorum, Arc<Mutex<Results>>) -> Program + Clone + Send + Sync + 'static,
+        prepare: impl Fn(Process, Quorum) -> Preparation + Clone + Send + Sync + 'static,
+    ) -> Figures
+    where
+        Program: Future<Output = ()> + Send + 'static,
+        Preparation: Future<Output = ()> + Send + 'static,
+    {
+        let _broken = break_rule(self.broken);
+        let begin = self.begin();
+        let mut schedule = Schedule::without_faults(1, 3, self.clients + 1);
+        schedule.latency = Latency::between(micros(100), micros(300));
+        schedule.processing = ProcessingTime::new(self.work, self.work);
+        for (after, fault) in &self.faults {
+            schedule = schedule.with(begin + *after, fault.clone());
+        }
+        let results = Arc::<Mutex<Results>>::default();
+        let load = self.clone();
+        let report = Simulation::new(schedule).horizon(begin + MAX_TIME).budget(u64::MAX).run(|process| {
+            let (load, results) = (load.clone(), Arc::clone(&results));
+            let (program, prepare) = (program.clone(), prepare.clone());
+            async move {
+                if process.index() == load.clients {
+                    prepare(process.clone(), process.quorum().unwrap()).await;
+                    return load.observe(&process, &results).await;
+                }
+                let place = u32::try_from(process.index()).unwrap();
+                process.sleep(load.connect_time() * place).await;
+                let quorum = process.quorum().unwrap();
+                let spread = u64::try_from(load.arrival.as_micros()).unwrap().max(1);
+                let arrives = begin + micros(process.random(7) % spread);
+                process.sleep(arrives.saturating_sub(global_time(&process))).await;
+                program(process.clone(), quorum, results).await;
+            }
+        });
+        assert!(matches!(report.end, End::Done | End::Horizon), "{:?}", report.end);
+        assert_keeps(&report, &Promises::ALL.without(Promise::Residue).without(Promise::Liveness));
+        Self::figures(from, &report, std::mem::take(&mut *results.lock().unwrap()))
+    }
+
+    /// Records the number of nodes with a wait queue, until all clients have a result.
+    async fn observe(&self, process: &Process, results: &Mutex<Results>) {
+        let resource = Resource::new(RESOURCE).unwrap();
+        loop {
+            process.sleep(millis(100)).await;
+            let queues = process.world().lock().wait_queues(&resource);
+            let mut results = results.lock().unwrap();
+            if results.grants.len() + results.errors.len() >= self.clients {
+                return;
+            }
+            results.queues.extend((queues > 0).then_some(queues));
+        }
+    }
+
+    fn figures(from: Duration, report: &Report, results: Results) -> Figures {
+        let Results { mut grants, errors, lost, queues } = results;
+        grants.sort_unstable();
+        let last = grants.last().copied().unwrap_or(from);
+        let seconds = usize::try_from(from.as_secs()).unwrap()..=usize::try_from(last.as_secs()).unwrap();
+        let calls_of = |calls: &Vec<u64>| -> u64 {
+            calls
+                .iter()
+                .enumerate()
+                .filter(|(second, _)| seconds.contains(second))
+                .map(|(_, calls)| calls)
+                .sum()
+        };
+        let calls: u64 = report.loads.iter().map(|load| calls_of(&load.calls_per_second)).sum();
+        let times: Vec<Duration> = std::iter::once(from).chain(grants.iter().copied()).collect();
+        let all_granted = turns(report).len();
+        Figures {
+            has_ended: matches!(report.end, End::Done),
+            grants: grants.len(),
+            errors,
+            lost,
+            calls_per_grant: calls as f64 / grants.len().max(1) as f64,
+            longest_gap: times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default(),
+            took: last - from,
+            rolled_back: report.rounds.saturating_sub(u64::try_from(all_granted).unwrap()),
+            queues: (
+                queues.iter().sum::<usize>() as f64 / queues.len().max(1) as f64,
+                queues.iter().copied().max().unwrap_or(0),
+            ),
+            trace: report.trace,
+        }
+    }
+
+    /// Runs clients that wait for one lock. Another client holds the lock until the release.
+    fn one_lock(&self) -> Figures {
+        let release = self.release();
+        self.run(
+            release,
+            |process, quorum, results| async move {
+                let guard = record(&process, &results, quorum.red_lock(RESOURCE).lock().await);
+                process.sleep(HOLD).await;
+                drop(guard);
+            },
+            move |process, quorum| async move {
+                let guard = quorum.red_lock(RESOURCE).lock().await.unwrap();
+                process.sleep(release - global_time(&process)).await;
+                drop(guard);
+            },
+        )
+    }
+
+    /// Runs clients that wait for one of `permits` permits. Another client holds all permits until the release.
+    fn semaphore(&self, permits: u32) -> Figures {
+        let release = self.release();
+        self.run(
+            release,
+            move |process, quorum, results| async move {
+                let permit = record(&process, &results, quorum.semaphore(RESOURCE, permits).acquire().await);
+                process.sleep(HOLD).await;
+                drop(permit);
+            },
+            move |process, quorum| async move {
+                let mut held = Vec::new();
+                for _ in 0..permits {
+                    held.push(quorum.semaphore(RESOURCE, permits).acquire().await.unwrap());
+                }
+                process.sleep(release.saturating_sub(global_time(&process))).await;
+                drop(held);
+            },
+        )
+    }
+
+    /// Runs clients that lock `each` free resources at once, and hold the leases for this time.
+    fn free_locks(&self, each: usize, held: Duration) -> Figures {
+        let nothing = |_, _| async {};
+        self.run(
+            self.begin(),
+            move |process, quorum, results| async move {
+                let locks = (0..each).map(|number| {
+                    let lock = quorum.red_lock(format!("{}-{number}", process.index()));
+                    let (process, results) = (process.clone(), Arc::clone(&results));
+                    async move { record(&process, &results, lock.lock().await) }
+                });
+                let guards = futures::future::join_all(locks).await;
+                process.sleep(held).await;
+                let lost = guards.iter().flatten().filter(|guard| !guard.is_valid()).count();
+                results.lock().unwrap().lost += lost;
+            },
+            nothing,
+        )
+    }
+}
+
+/// Returns the time since the start of the run.
+fn global_time(process: &Process) -> Duration {
+    Duration::from_micros(process.world().lock().now())
+}
+
+/// Records the result of a call.
+fn record<T>(process: &Process, results: &Mutex<Results>, result: Result<T, Error>) -> Option<T> {
+    let mut results = results.lock().unwrap();
+    match result {
+        Ok(acquired) => {
+            results.grants.push(global_time(process));
+            Some(acquired)
+        }
+        Err(error) => {
+            results.errors.push(error.to_string());
+            None
+        }
+    }
+}
+
+/// Prints the figures as one line of a table.
+fn show(name: &str, figures: &Figures) {
+    let Figures {
+        has_ended,
+        grants,
+        errors,
+        lost,
+        calls_per_grant,
+        longest_gap,
+        took,
+        rolled_back,
+        queues,
+        ..
+    } = figures;
+    let (mean, most) = queues;
+    let name = if *has_ended { name.to_owned() } else { format!("{name} (not ended)") };
+    eprintln!(
+        "| {name} | {grants} | {} | {lost} | {took:.1?} | {calls_per_grant:.1} | {longest_gap:.2?} | {rolled_back} | \
+         {mean:.2}, {most} | {}",
+        errors.len(),
+        errors.first().map_or("", String::as_str)
+    );
+}
+
+/// Returns the figures with all rules, and without one rule.
+fn with_and_without(rule: Mutation, load: &Load, run: impl Fn(&Load) -> Figures) -> (Figures, Figures) {
+    let figures = (run(load), run(&load.clone().without(rule)));
+    show("with all rules", &figures.0);
+    show(&format!("without one rule: {rule:?}"), &figures.1);
+    figures
+}
+
+/// Asserts that all calls have succeeded, and that no lease was lost.
+fn assert_all_granted(figures: &Figures, grants: usize) {
+    let Figures { errors, lost, .. } = figures;
+    assert_eq!((figures.grants, errors.len(), *lost), (grants, 0, 0), "{figures:?}");
+    assert!(figures.has_ended, "{figures:?}");
+}
+
+/// Without the hedge that follows the response times, and without the response times of late answers, the waiters stand
+/// in the queues of all nodes.
+#[test]
+fn s90_waiters_of_one_lock_get_the_lock_at_busy_nodes() {
+    for rule in [Mutation::FixedHedge, Mutation::DropLateLocks] {
+        let load = Load::new(200, micros(1_500));
+        let (figures, without) = with_and_without(rule, &load, Load::one_lock);
+        assert_all_granted(&figures, 200);
+        assert!(figures.calls_per_grant <= 9.0, "{figures:?}");
+        assert!(without.calls_per_grant > 9.4, "{without:?}");
+    }
+}
+
+#[test]
+fn s90_waiters_of_a_semaphore_get_permits_at_busy_nodes() {
+    let load = Load::new(500, micros(300));
+    let (figures, without) = with_and_without(Mutation::ThreeQueues, &load, |load| load.semaphore(50));
+    assert_all_granted(&figures, 500);
+    assert!(figures.calls_per_grant <= 12.5, "{figures:?}");
+    assert!(without.calls_per_grant > 13.0, "{without:?}");
+}
+
+/// The nodes have 3 s of work.
+#[test]
+fn s90_free_locks_within_the_attempt_timeout_cost_no_rollback() {
+    let load = Load::new(50, millis(3)).within(Duration::ZERO);
+    let run = |load: &Load| load.free_locks(10, 8 * SECOND);
+    let (figures, without) = with_and_without(Mutation::ImpatientVotes, &load, run);
+    assert_all_granted(&figures, 500);
+    assert_eq!(figures.rolled_back, 0, "{figures:?}");
+    assert!(without.rolled_back > 0, "{without:?}");
+}
+
+/// One renewal call of each client is 3.3 s of work at each node, and is due after a third of the ttl.
+#[test]
+fn s90_no_lease_is_lost_at_slow_nodes() {
+    let figures = slow_nodes(30, millis(110)).free_locks(10, 40 * SECOND);
+    show("slow nodes, 30 x 10, 110 ms", &figures);
+    assert_all_granted(&figures, 300);
+}
+
+/// Returns clients at nodes that are idle at first, and then need more time for each message for 25 s.
+fn slow_nodes(clients: usize, by: Duration) -> Load {
+    let slow = |load: Load, node| load.with(5 * SECOND, Fault::Slow { node, lasts: 25 * SECOND, by });
+    (0..3).fold(Load::new(clients, micros(10)), slow)
+}
+
+#[test]
+fn s90_the_rules_for_busy_nodes_change_nothing_at_idle_nodes() {
+    let load = Load::new(10, Duration::ZERO);
+    let trace = |load: Load| load.one_lock().trace;
+    let expected = trace(load.clone());
+    for rule in RULES {
+        assert_eq!(trace(load.clone().without(rule)), expected, "{rule:?}");
+    }
+}
+
+/// A run for the table of figures: its name, what the clients do, and their number.
+type Case = (&'static str, fn(&Load) -> Figures, Load);
+
+/// The rules for busy nodes, each of which a mutation switches off.
+const RULES: [Mutation; 6] = [
+    Mutation::ImpatientVotes,
+    Mutation::FixedHedge,
+    Mutation::NoDelayAfterLateAnswers,
+    Mutation::ImpatientRenewals,
+    Mutation::ThreeQueues,
+    Mutation::DropLateLocks,
+];
+
+/// Prints the figures with all rules, and without each rule.
+#[test]
+#[ignore = "it takes minutes, and prints figures"]
+fn s90_figures_without_each_rule() {
+    let lock = |clients, work| Load::new(clients, micros(work));
+    let one_lock: fn(&Load) -> Figures = Load::one_lock;
+    let cases: [Case; 8] = [
+        ("one lock, 200, 1.5 ms", one_lock, lock(200, 1_500)),
+        ("one lock, 500, 1.2 ms", one_lock, lock(500, 1_200)),
+        ("one lock, 1,000, 600 µs", one_lock, lock(1_000, 600)),
+        ("semaphore of 50, 500, 300 µs", |load| load.semaphore(50), lock(500, 300)),
+        ("semaphore of 20, 200, 1.5 ms", |load| load.semaphore(20), lock(200, 1_500)),
+        (
+            "free locks, 50 x 10, 3 ms",
+            |load| load.free_locks(10, 8 * SECOND),
+            lock(50, 3_000).within(Duration::ZERO),
+        ),
+        ("slow nodes, 30 x 10, 130 ms", |load| load.free_locks(10, 40 * SECOND), slow_nodes(30, millis(130))),
+        ("slow nodes, 30 x 10, 225 ms", |load| load.free_locks(10, 40 * SECOND), slow_nodes(30, millis(225))),
+    ];
+    for (name, figures, load) in cases {
+        show(name, &figures(&load));
+        for rule in RULES {
+            show(&format!("{name}, {rule:?}"), &figures(&load.clone().without(rule)));
+        }
+    }
+}
+
+/// Prints the figures of large numbers of clients.
+#[test]
+#[ignore = "it takes minutes, and prints figures"]
+fn s90_figures_of_large_numbers_of_clients() {
+    let one = |clients, work| Load::new(clients, micros(work));
+    let slow = Fault::Slow { node: 0, lasts: 300 * SECOND, by: millis(2) };
+    let restart = Fault::Crash { node: 0, lasts: SECOND, memory: Memory::Kept };
+    show("one lock, 1,000, 600 µs", &one(1_000, 600).one_lock());
+    show("one lock, 4,000, 150 µs", &one(4_000, 150).one_lock());
+    show("one lock, 2,000, a slow node", &one(2_000, 30).with(SECOND, slow.clone()).one_lock());
+    show("one lock, 2,000, a restarted node", &one(2_000, 30).with(9 * SECOND, restart.clone()).one_lock());
+    show("semaphore of 100, 1,000, 300 µs", &one(1_000, 300).semaphore(100));
+    show("semaphore of 100, 2,000, 30 µs", &one(2_000, 30).semaphore(100));
+    show("semaphore of 100, 2,000, a slow node", &one(2_000, 30).with(SECOND, slow).semaphore(100));
+    let restarted = one(2_000, 30).with(9 * SECOND, restart).semaphore(100);
+    show("semaphore of 100, 2,000, a restarted node", &restarted);
+    show("2,000 free locks, 300 µs", &one(2_000, 300).free_locks(1, SECOND));
+    let free = one(500, 600).within(Duration::ZERO).free_locks(10, 8 * SECOND);
+    show("500 x 10 free locks, 600 µs", &free);
+}
