@@ -26,6 +26,7 @@ mod holds_and_renewals;
 mod messages;
 mod queue_faults;
 mod readers;
+mod renewals;
 mod semaphores;
 mod shutdown;
 mod time;
