@@ -53,6 +53,8 @@ pub(crate) enum Mutation {
     NoRollback,
     /// A loss that is reported only by a renewal, and not by the expiry task.
     LossOnlyByRenewal,
+    /// Clients whose first renewals come after a whole renewal interval.
+    RenewTogether,
     /// An unlock of one of several holds that subtracts one at the nodes (a renewal with zero holds), instead of
     /// sending the number of remaining holds.
     HoldsAsIncrements,

@@ -99,12 +99,53 @@ impl LeaseTime {
     /// Returns the time of the next renewal: a third of the ttl after the start of the last renewal. Therefore a lease
     /// survives two failed renewals.
     pub(crate) fn renewal_due(&self) -> Instant {
-        self.renewed_at + self.ttl / 3
+        self.renewed_at + self.renewal_interval()
+    }
+
+    /// Returns the time of the first renewal, which comes after this part of the renewal interval.
+    pub(crate) fn first_renewal_due(&self, offset: RenewalOffset) -> Instant {
+        self.renewed_at + offset.of_interval(self.renewal_interval())
+    }
+
+    fn renewal_interval(&self) -> Duration {
+        self.ttl / 3
     }
 
     fn end_of(&self, start: Instant) -> Instant {
         let end = self.validity.valid_until(start, self.ttl);
         self.hold_until.map_or(end, |hold_until| end.min(hold_until))
+    }
+}
+
+/// The part of the renewal interval between the start of an attempt and the first renewal of its lease. Later renewals
+/// follow after whole intervals.
+///
+/// If thousands of clients lock at the same time, such as after a deployment, their leases would otherwise be renewed
+/// in the same second of each interval, for as long as the leases last. All leases of a client have the same offset, so
+/// that leases of one client that begin together are still renewed in one call to each node.
+///
+/// # Invariants
+///
+/// 1. The offset is at most one, so that a first renewal is never later than a third of the ttl.
+/// 2. The offset of a client is at least [`LEAST`](Self::LEAST), so that the lease of a short task has no renewal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RenewalOffset(f64);
+
+impl RenewalOffset {
+    /// A whole interval, as between later renewals.
+    pub(crate) const WHOLE: Self = Self(1.0);
+
+    /// The least random offset.
+    const LEAST: f64 = 0.25;
+
+    /// Returns the offset of a client. `random` is at least 0 and below 1.
+    pub(crate) fn of_client(random: f64) -> Self {
+        Self(Self::LEAST + (1.0 - Self::LEAST) * random)
+    }
+
+    /// Returns the offset as a part of this renewal interval.
+    pub(crate) fn of_interval(self, interval: Duration) -> Duration {
+        interval.mul_f64(self.0)
     }
 }
 
@@ -151,6 +192,20 @@ mod tests {
         assert!(lease.renew(at(500), at(510)));
         assert!(lease.renew(at(400), at(520)));
         assert_eq!(lease.valid_until(), at(1498));
+    }
+
+    #[test]
+    fn the_first_renewal_comes_after_a_quarter_to_all_of_the_renewal_interval() {
+        let lease = lease(None);
+        assert_eq!(lease.first_renewal_due(RenewalOffset::WHOLE), lease.renewal_due());
+        let interval = Duration::from_secs(1) / 3;
+        let share = |random| {
+            let due = lease.first_renewal_due(RenewalOffset::of_client(random));
+            due.saturating_duration_since(at(0)).div_duration_f64(interval)
+        };
+        for (random, expected) in [(0.0, 0.25), (0.5, 0.625), (0.999_999, 1.0)] {
+            assert!((share(random) - expected).abs() < 1e-5, "{random}: {}", share(random));
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use futures::future::{BoxFuture, FutureExt};
 use rand::{RngExt, rngs::StdRng, seq::index};
 
 use crate::{
-    algorithm::queue_node_order::rendezvous_order,
+    algorithm::{lease::RenewalOffset, queue_node_order::rendezvous_order},
     client::{
         closed_signal::ClosedSignal, dependencies::ClientDependencies, in_flight_counter::InFlightCounter,
         outage_warnings::OutageWarnings, responsiveness::Responsiveness, waiter_cache::WaiterCache,
@@ -38,6 +38,7 @@ pub(crate) struct ClientContext {
     pub(crate) waiter_cache: WaiterCache,
     pub(crate) responsiveness: Responsiveness,
     pub(crate) outage_warnings: OutageWarnings,
+    pub(crate) renewal_offset: RenewalOffset,
     rng: Mutex<StdRng>,
     closed_signal: Arc<ClosedSignal>,
     home: HomeProcess,
@@ -49,7 +50,8 @@ impl ClientContext {
         settings: CheckedQuorum,
         dependencies: ClientDependencies,
     ) -> Self {
-        let ClientDependencies { clock, spawner, observer, client_id, label, rng } = dependencies;
+        let ClientDependencies { clock, spawner, observer, client_id, label, rng, renewal_offset } =
+            dependencies;
         let responsiveness =
             Responsiveness::new(settings.parameters.hand_over, Arc::clone(&clock), Arc::clone(&observer));
         Self {
@@ -64,6 +66,7 @@ impl ClientContext {
             waiter_cache: WaiterCache::default(),
             responsiveness,
             outage_warnings: OutageWarnings::default(),
+            renewal_offset,
             rng: Mutex::new(rng),
             closed_signal: Arc::default(),
             home: HomeProcess::current(),

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use rand::{SeedableRng, rngs::StdRng};
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
-use crate::{clock::Clock, observer::Observer, spawner::Spawner, values::Label};
+use crate::{
+    algorithm::lease::RenewalOffset, clock::Clock, observer::Observer, spawner::Spawner, values::Label,
+};
 
 /// The dependencies of a client, from the real world or from a simulated world.
 #[derive(Debug)]
@@ -20,6 +22,7 @@ pub(crate) struct ClientDependencies {
     pub(crate) label: Label,
     /// The source of jitter.
     pub(crate) rng: StdRng,
+    pub(crate) renewal_offset: RenewalOffset,
 }
 
 impl ClientDependencies {
@@ -34,9 +37,16 @@ impl ClientDependencies {
         let client_id = Uuid::new_v4();
         // The jitter must differ from client to client, but need not be secret.
         let rng = StdRng::seed_from_u64(client_id.as_u64_pair().1);
+        let renewal_offset = random_renewal_offset(client_id.as_u64_pair().0);
         let label = label.unwrap_or_else(|| Label::of_process(&host(), std::process::id()));
-        Self { clock, spawner: Arc::new(runtime), observer, client_id, label, rng }
+        Self { clock, spawner: Arc::new(runtime), observer, client_id, label, rng, renewal_offset }
     }
+}
+
+/// Returns the renewal offset of a client. A generator of its own leaves the other random numbers of the client as they
+/// are.
+pub(crate) fn random_renewal_offset(seed: u64) -> RenewalOffset {
+    RenewalOffset::of_client(StdRng::seed_from_u64(seed).random_range(0.0..1.0))
 }
 
 /// Returns the name of this machine, or "host" if the name is unknown.

@@ -109,9 +109,9 @@ impl LockOptions {
         self
     }
 
-    /// Lets the lease end with its validity (default: the lease is renewed at a third of the ttl until its guard is
-    /// unlocked or dropped). The campaigns of an election and `observe` refuse this option with
-    /// [`Error::Config`](crate::Error::Config) (`Unsupported`).
+    /// Lets the lease end with its validity (default: the lease is renewed at a third of the ttl, and for the first time
+    /// up to a quarter of the ttl earlier, until its guard is unlocked or dropped). The campaigns of an election and
+    /// `observe` refuse this option with [`Error::Config`](crate::Error::Config) (`Unsupported`).
     pub const fn without_renewal(mut self) -> Self {
         self.without_renewal = true;
         self

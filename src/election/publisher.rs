@@ -10,7 +10,10 @@ use futures::future::FutureExt;
 use tokio::task::AbortHandle;
 
 use crate::{
-    algorithm::tally::{Tally, TallyResult},
+    algorithm::{
+        lease::RenewalOffset,
+        tally::{Tally, TallyResult},
+    },
     client::{
         context::ClientContext,
         fanout::{Fanout, FanoutEvent},
@@ -124,11 +127,13 @@ impl Publisher {
 
 /// Sends the value repeatedly, each time just after a renewal by the watchdog. If a node lost its data, the renewal
 /// restores the lock at the node. Only after that, the node accepts the value. The value follows the renewal, because
-/// both have an interval of a third of the ttl, and the interval of the renewals began earlier.
+/// both have the same intervals, and the first interval of the renewals began earlier.
 async fn repeat(leases: Arc<Leases>, publisher: Arc<Publisher>) {
     let (context, lease) = (&*leases.context, &publisher.lease);
+    let mut offset = context.renewal_offset;
     loop {
-        let next = context.now() + lease.ttl() / 3;
+        let next = context.now() + offset.of_interval(lease.ttl() / 3);
+        offset = RenewalOffset::WHOLE;
         tokio::select! {
             biased;
             _ = expiry::lost(&leases, lease) => return,

@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::Notify;
 
 use crate::{
-    algorithm::lease::LeaseTime,
+    algorithm::lease::{LeaseTime, RenewalOffset},
     client::{context::ClientContext, in_flight_counter::InFlightGuard, queue_node_view::QueueNodeView},
     clock::{Clock, Instant},
     error::{LeaseLost, LossReason},
@@ -125,6 +125,11 @@ impl ActiveLease {
 
     pub(crate) fn renewal_due(&self) -> Instant {
         lock(&self.state).time.renewal_due()
+    }
+
+    /// Returns the time of the first renewal, if the lease has not been renewed yet.
+    pub(crate) fn first_renewal_due(&self, offset: RenewalOffset) -> Instant {
+        lock(&self.state).time.first_renewal_due(offset)
     }
 
     pub(crate) fn ttl(&self) -> Duration {

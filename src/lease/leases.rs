@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::{
+    algorithm::lease::RenewalOffset,
     client::context::ClientContext,
     error::{ClosedReason, LeaseLost, LossReason},
     lease::{
@@ -16,6 +17,7 @@ use crate::{
         force_unlock_listener::ForceUnlockListener,
         lease_timers::{LeaseNumber, LeaseTimers},
     },
+    mutation::{self, Mutation},
     mutex::lock,
     node::{Reply, Subscription},
     observer::{LeaseEnd, ObservedLease},
@@ -67,7 +69,9 @@ impl Leases {
         lock(&self.active).insert(id, Arc::clone(&lease));
         self.expiries.set(id, lease.valid_until());
         if lease.terms.is_renewed {
-            self.renewals.set(id, lease.renewal_due());
+            let offset =
+                mutation::altered(Mutation::RenewTogether, context.renewal_offset, |_| RenewalOffset::WHOLE);
+            self.renewals.set(id, lease.first_renewal_due(offset));
         }
         self.force_unlock_subscriptions.get_or_init(|| self.force_unlock_listener.subscribe(context));
         // If the client closed during the attempt, the close has not ended this lease, which was not registered yet.

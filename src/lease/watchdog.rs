@@ -41,7 +41,8 @@ const WINDOW_SHARE: u32 = 60;
 /// The share of a ttl after which a failed renewal is tried again.
 const RETRY_SHARE: u32 = 12;
 
-/// Renews the leases of one client, each at a third of its ttl, until the future is dropped.
+/// Renews the leases of one client, each at a third of its ttl, until the future is dropped. The first renewal of a
+/// lease may be [earlier](crate::algorithm::lease::RenewalOffset).
 ///
 /// The watchdog has at most one renewal call in flight at each node, independent of the other nodes, so that a slow
 /// node delays no other node.

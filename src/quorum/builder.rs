@@ -9,6 +9,7 @@ use crate::node::redis::UrlSource;
 #[cfg(feature = "tls")]
 use crate::node::redis::{Pem, Tls};
 use crate::{
+    algorithm::lease::RenewalOffset,
     client::dependencies::ClientDependencies,
     clock::{self, BootClock},
     config::{CheckedQuorum, QuorumSettings},
@@ -442,8 +443,12 @@ impl QuorumBuilder {
         if !clock::has_timers() {
             return Err(missing_driver("timers", "enable_time").into());
         }
-        let dependencies =
-            ClientDependencies::new(cluster.clock(), runtime, observer, settings.label.clone());
+        let label = settings.label.clone();
+        let dependencies = ClientDependencies {
+            // Nodes in memory serve one process, whose tests may count on the times of renewals.
+            renewal_offset: RenewalOffset::WHOLE,
+            ..ClientDependencies::new(cluster.clock(), runtime, observer, label)
+        };
         let client = Client::start(nodes, settings, dependencies);
         client.end_with_runtime();
         client.context.ensure_open()?;

@@ -7,7 +7,8 @@ use rand::{SeedableRng, rngs::StdRng};
 use uuid::Uuid;
 
 use crate::{
-    client::dependencies::ClientDependencies,
+    algorithm::lease::RenewalOffset,
+    client::dependencies::{ClientDependencies, random_renewal_offset},
     clock::Clock,
     error::Error,
     lock::{Lease, LockGuard, ReadGuard, client::Client as QuorumClient},
@@ -34,12 +35,14 @@ pub struct Process {
     nodes: Range<usize>,
     /// The addresses of the nodes begin with this text.
     host: &'static str,
+    /// The renewal offset of the clients; `None` for an offset that follows from the seed.
+    renewal_offset: Option<RenewalOffset>,
     seed: u64,
 }
 
 impl Process {
     pub(crate) fn new(world: &World, index: usize, nodes: usize, seed: u64) -> Self {
-        Self { world: world.clone(), index, nodes: 0..nodes, host: "sim", seed }
+        Self { world: world.clone(), index, nodes: 0..nodes, host: "sim", renewal_offset: None, seed }
     }
 
     /// Returns the index of the process, from 0.
@@ -71,6 +74,13 @@ impl Process {
     #[cfg(test)]
     pub(crate) fn with_host(&self, host: &'static str) -> Self {
         Self { host, ..self.clone() }
+    }
+
+    /// Returns the same process, whose clients renew a lease for the first time after a whole renewal interval. For
+    /// tests with a fault of one renewal.
+    #[cfg(test)]
+    pub(crate) fn with_whole_renewal_intervals(&self) -> Self {
+        Self { renewal_offset: Some(RenewalOffset::WHOLE), ..self.clone() }
     }
 
     /// Sleeps by the clock of this process.
@@ -203,6 +213,7 @@ impl Process {
             client_id: Uuid::from_u64_pair(id(0), id(1)),
             label: Label::default(),
             rng: StdRng::seed_from_u64(id(2)),
+            renewal_offset: self.renewal_offset.unwrap_or_else(|| random_renewal_offset(id(3))),
         }
     }
 

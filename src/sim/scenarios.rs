@@ -27,6 +27,7 @@ mod messages;
 mod overload;
 mod queue_faults;
 mod readers;
+mod renewals;
 mod semaphores;
 mod shutdown;
 mod time;

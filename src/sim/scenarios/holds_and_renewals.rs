@@ -161,7 +161,7 @@ fn renewal_after_unlock(index: u32) -> Report {
     let at = |schedule: Schedule, node| schedule.with_message(0, node, Direction::Request, index, late);
     run((0..2).fold(steady(3, 1), at), |process| async move {
         // The default ttl is longer than the time until the check for residue.
-        let quorum = process.quorum().unwrap();
+        let quorum = process.with_whole_renewal_intervals().quorum().unwrap();
         let guard = quorum.red_lock("r").lock().await.unwrap();
         process.sleep(TTL + millis(5)).await;
         drop(guard);
@@ -187,7 +187,7 @@ fn s36_a_renewal_near_the_end_extends_the_lease_or_does_not_count() {
         let schedule = Schedule { seed: 2, ..steady(3, 1) };
         let report = run((0..2).fold(schedule, at), |process| async move {
             let builder = Quorum::builder().ttl(TTL).max_ttl(2 * TTL).node_timeout(8 * SECOND);
-            let quorum = builder.connect_simulated(&process).unwrap();
+            let quorum = builder.connect_simulated(&process.with_whole_renewal_intervals()).unwrap();
             let guard = quorum.red_lock("r").lock().await.unwrap();
             select(pin!(process.sleep(12 * SECOND)), pin!(process.lost(&guard))).await;
             let _is_valid = process.check_valid(&guard);

@@ -213,7 +213,7 @@ fn late_shorter_ttl(index: u32) -> Report {
         if process.index() == 1 {
             return probe(&process, TTL, millis(5)).await;
         }
-        let (quorum, owner) = (quorum(&process), crate::Owner::new());
+        let (quorum, owner) = (quorum(&process.with_whole_renewal_intervals()), crate::Owner::new());
         let lock = quorum.red_lock("r").owned_by(&owner);
         let Ok(outer) = lock.lock().await else { return };
         process.sleep(millis(3_200)).await;

@@ -77,12 +77,12 @@ async fn renewals_that_arrive_after_a_later_lease_lock_nothing() {
 async fn a_renewal_that_is_confirmed_after_the_end_of_validity_does_not_count() {
     let cluster = Cluster::start(3).await;
     let proxies = proxies(&cluster).await;
-    let quorum = builder_behind(&proxies).node_timeout(Duration::from_millis(900)).connect().await.unwrap();
+    let quorum = builder_behind(&proxies).node_timeout(Duration::from_millis(1_950)).connect().await.unwrap();
     let guard =
-        quorum.red_lock("r").options(LockOptions::new().ttl(Duration::from_secs(1))).lock().await.unwrap();
+        quorum.red_lock("r").options(LockOptions::new().ttl(Duration::from_secs(2))).lock().await.unwrap();
     wait_for_all_grants(&guard).await;
-    // The watchdog renews after a third of the ttl. The answers arrive after the end of validity.
-    proxies.iter().for_each(|proxy| proxy.delay(Direction::Replies, Duration::from_millis(800)));
+    // The watchdog renews after 167 to 667 ms. The answers arrive after the end of validity.
+    proxies.iter().for_each(|proxy| proxy.delay(Direction::Replies, Duration::from_millis(1_850)));
     assert_eq!(guard.lost().await.reason, LossReason::Expired);
     // On each connection, the answer to this lock follows the answer to the renewal.
     let barrier = quorum.red_lock("barrier").options(WITH_TTL).lock().await.unwrap();

@@ -98,9 +98,10 @@ async fn a_busy_watchdog_restores_no_unlocked_key() {
     let holders = (0..20_u64).map(|number| {
         let lock = quorum.red_lock(format!("r{number}"));
         tokio::spawn(async move {
-            for round in 0..20 {
-                // Shortly before or after the time of the renewal, depending on the round.
-                let hold = Duration::from_millis(24 + (number * 7 + round * 5) % 13);
+            for round in 0..40 {
+                // Shortly before or after the time of the first renewal, depending on the round. The client renews
+                // leases for the first time after a random 7 to 30 ms.
+                let hold = Duration::from_millis(5 + (number * 7 + round * 5) % 31);
                 if let Ok(guard) = lock.lock().await {
                     tokio::time::sleep(hold).await;
                     drop(guard.unlock().await);

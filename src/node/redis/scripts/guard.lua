@@ -12,14 +12,19 @@ function node.incarnation_in(stamp)
 end
 
 -- Returns the server's incarnation, or false if the user may not read it. The run_id is new with every
--- start, the replication id with every promotion.
+-- start, the replication id with every promotion. The plain searches are several times as fast as patterns.
 function node.incarnation()
   if node.known_incarnation == nil then
     local server, replication = redis.pcall('INFO', 'server'), redis.pcall('INFO', 'replication')
-    local is_readable = type(server) == 'string' and type(replication) == 'string'
-    local run_id = is_readable and string.match(server, 'run_id:(%x+)')
-    local replication_id = run_id and string.match(replication, 'master_replid:(%x+)')
-    node.known_incarnation = replication_id and run_id .. '/' .. replication_id or false
+    local run_id, replication_id
+    if type(server) == 'string' and type(replication) == 'string' then
+      local _, name_end = string.find(server, 'run_id:', 1, true)
+      run_id = name_end and string.match(server, '^%x+', name_end + 1)
+      _, name_end = string.find(replication, 'master_replid:', 1, true)
+      replication_id = name_end and string.match(replication, '^%x+', name_end + 1)
+    end
+    node.known_replication = replication
+    node.known_incarnation = run_id and replication_id and run_id .. '/' .. replication_id or false
   end
   return node.known_incarnation
 end

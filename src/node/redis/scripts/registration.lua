@@ -2,12 +2,12 @@
 
 -- Refuses the operation if the server cannot be a node of this client.
 function node.check_server(time_of_client)
-  if node.guard ~= 'off' and not node.incarnation() then
+  if not node.incarnation() and node.guard ~= 'off' then
     node.refuse({ 'no_run_id' })
   end
   -- A replica is refused even if the metadata names this incarnation: until the replica reaches its master, the
   -- replica has its own data, which the data of the master will replace.
-  local replication = redis.pcall('INFO', 'replication')
+  local replication = node.known_replication
   if type(replication) == 'string' and string.find(replication, 'role:slave', 1, true) then
     node.refuse({ 'error', 'READONLY a replica cannot register' })
   end
