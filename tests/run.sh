@@ -202,12 +202,6 @@ large_semaphores() {
         -E 'test(s72_large_saturated_semaphores_use_most_permits)' 2>&1 | tee "$scratch/large-semaphores.passed"
 }
 
-# Thousands of clients at busy nodes take minutes to simulate. The first tier has small forms.
-busy_nodes() {
-    cargo nextest run "${members[@]}" --all-features --color never --run-ignored only \
-        -E 'test(s90_figures_of_large_numbers_of_clients)' 2>&1 | tee "$scratch/busy-nodes.passed"
-}
-
 # Each kind of flood, from all nodes at once. The first tier has the worst kinds.
 floods() {
     REDQUORUM_TEST_SERVERS=processes cargo nextest run "${members[@]}" --all-features --color never --run-ignored only \
@@ -372,7 +366,6 @@ second_tier() {
     begin_oldest_rust "$oldest"
     stage "costs at real servers" test_measures
     stage "large semaphores in the simulator" large_semaphores
-    stage "busy nodes in the simulator" busy_nodes
     stage "floods of every kind" floods
     if docker_runs_tests; then
         stage "tests, real servers as containers" test_on containers 6 "$depends_on_kind"
