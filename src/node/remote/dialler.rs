@@ -2,6 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::future::{BoxFuture, FutureExt};
+
 use super::{
     ConnectionConfig,
     duplicate_servers::ConnectedServers,
@@ -36,12 +38,13 @@ impl Dialler {
     }
 
     /// Connects, and registers if the client registers. `patience` is the limit of each step, and `script_pause` the
-    /// pause before the delivery of the script.
+    /// pause before the delivery of the script. The future has an allocation of its own, so that the task of a node does
+    /// not keep its memory while there is a connection.
     pub(super) fn dial(
         &self,
         patience: Duration,
         script_pause: Duration,
-    ) -> impl Future<Output = Result<Registered, NodeError>> + use<> {
+    ) -> BoxFuture<'static, Result<Registered, NodeError>> {
         let (transport, clock, registers) =
             (Arc::clone(&self.transport), Arc::clone(&self.clock), self.registers);
         let (address, connected_servers) = (Arc::clone(&self.address), self.connected_servers.clone());
@@ -52,5 +55,6 @@ impl Dialler {
             registration::register(connection, address, registers, servers, &*clock, limit, script_pause)
                 .await
         }
+        .boxed()
     }
 }

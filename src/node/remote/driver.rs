@@ -89,7 +89,7 @@ impl Driver {
         }
     }
 
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(&mut self) {
         let Done = match self.connect_and_serve().await {
             Ok(never) => match never {},
             Err(done) => done,

@@ -102,9 +102,12 @@ impl RemoteNode {
     pub(crate) fn new(address: Arc<str>, transport: Arc<dyn Transport>, config: &ConnectionConfig) -> Self {
         let shared = Arc::new(SharedState::new(config.node_timeout));
         let (alive, ended) = watch::channel(());
+        // A driver that is moved into its future would be in the memory of the task several times.
         let driver = Driver::new(Arc::clone(&address), Arc::clone(&shared), transport, config);
+        let mut driver = Box::new(driver);
         let task = async move {
             driver.run().await;
+            drop(driver);
             drop(alive);
         };
         drop(config.spawner.spawn(task.boxed()));
