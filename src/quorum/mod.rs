@@ -14,6 +14,7 @@ mod tests;
 
 #[cfg(feature = "__command")]
 pub use self::{
+    admin::unconnected,
     builder::effective::{EffectiveSettings, connectors, effective},
     listing::list_answering,
     moving::reconfigure_unless_done,
