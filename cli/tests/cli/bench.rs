@@ -89,4 +89,5 @@ async fn a_benchmark_without_votes_counts_failures_and_fails() {
     assert_eq!(exit_code(&bench), 69, "{}", stdout(&bench));
     assert!(stdout(&bench).contains("lock: nodes in quarantine: "), "{}", stdout(&bench));
     assert!(stderr(&bench).contains("redquorum doctor"), "{}", stderr(&bench));
+    assert!(stderr(&bench).contains("redquorum: the last failure: no quorum for "), "{}", stderr(&bench));
 }
