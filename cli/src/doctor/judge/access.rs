@@ -11,9 +11,9 @@ use crate::doctor::{
 /// The beginnings of the names of the commands that only wait queues and readers need.
 const QUEUE_COMMANDS: [&str; 2] = ["z", "pexpireat"];
 
-/// The commands without which a node still grants locks. `incr` only makes locks faster, a failed lock needs `decr`, a
-/// force-unlock needs `del`, and an inspection needs `hgetall`.
-const NOT_NEEDED_TO_VOTE: [&str; 4] = ["incr", "decr", "del", "hgetall"];
+/// The commands without which a node still grants locks. `incr` only makes locks faster, a failed lock needs `decr`, an
+/// unlock needs `hdel`, a force-unlock needs `del`, and an inspection needs `hgetall`.
+const NOT_NEEDED_TO_VOTE: [&str; 5] = ["incr", "decr", "hdel", "del", "hgetall"];
 
 /// The command that only listings need.
 const LISTING_COMMAND: &str = "scan";

@@ -75,8 +75,7 @@ fn servers(facts: &Facts) -> Finding {
             "cannot tell: {} no run_id, which distinguishes servers",
             some_of(unknown, nodes, "report")
         );
-        let advice = "correct the failures of these nodes above (start them, or allow INFO: ACL SETUSER ... +info), and \
-                      check again";
+        let advice = "correct the failures of these nodes above: the server has to run, and to answer INFO";
         return Finding::warn("servers", found, advice);
     }
     Finding::ok("servers", "all different")

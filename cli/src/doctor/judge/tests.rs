@@ -711,7 +711,7 @@ const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
         |facts| server(facts).info = Err(forbidden()),
         "servers",
         Level::Warn,
-        "1 of 3 nodes reports no run_id; +info",
+        "1 of 3 nodes reports no run_id; answer INFO",
     ),
     (
         |facts| facts.nodes[1].hosts = facts.nodes[2].hosts.clone(),
@@ -743,6 +743,7 @@ const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| server(facts).access.loads = Err(forbidden()), "quorum", Level::Ok, "3 of 3 nodes vote"),
     (|facts| forbid(facts, "decr"), "quorum", Level::Ok, "3 of 3 nodes vote"),
     (|facts| forbid(facts, "del"), "quorum", Level::Ok, "3 of 3 nodes vote"),
+    (|facts| forbid(facts, "hdel"), "quorum", Level::Ok, "3 of 3 nodes vote"),
     (|facts| forbid(facts, "hgetall"), "quorum", Level::Ok, "3 of 3 nodes vote"),
     (|facts| forbid(facts, "get"), "quorum", Level::Warn, "2 of 3 nodes vote"),
     (|facts| server(facts).info = Err(forbidden()), "quorum", Level::Warn, "2 of 3 nodes vote"),
