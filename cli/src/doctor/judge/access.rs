@@ -50,7 +50,7 @@ pub(super) fn judge(access: &Access) -> Vec<Finding> {
 /// Whether the node grants no lock to the user, because a permission that every vote needs is missing. A missing
 /// permission for `INFO` is judged by the restart guard.
 pub(super) fn prevents_votes(access: &Access) -> bool {
-    // The text of the script reaches a server by one of two commands.
+    // A user that cannot load the script may still run it by its hash.
     let runs_scripts = access.by_hash.is_ok() && (access.by_text.is_ok() || access.loads.is_ok());
     let Ok(trial) = &access.trial else { return true };
     let is_needed =
@@ -202,7 +202,12 @@ fn scripts(access: &Access) -> Finding {
         return Finding::ok("scripts", "scripts run by text and by hash");
     };
     let names: Vec<&str> = failed.iter().map(|(name, _)| *name).collect();
-    let found = format!("scripts do not work: {} ({text})", names.join(", "));
+    // A server keeps the script until its restart, so it grants locks to a user that cannot load the script.
+    let effect = match access.by_hash.is_ok() && access.loads.is_err() {
+        true => ": a server without the script, such as after a restart, grants no lock",
+        false => "",
+    };
+    let found = format!("scripts do not work: {} ({text}){effect}", names.join(", "));
     let forbidden = failed.iter().filter(|(_, text)| Cause::of(text) == Cause::Command);
     let rules: Vec<String> = forbidden.map(|(name, _)| format!("+{name}")).collect();
     let advice = if rules.is_empty() { remedy(text, command, OWN_KEYS) } else { acl(&rules) };
