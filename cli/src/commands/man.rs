@@ -35,7 +35,7 @@ impl ManualPages {
                 let mut page = Vec::new();
                 let written = Man::new(command).render(&mut page);
                 written
-                    .and_then(|()| std::io::stdout().write_all(&page))
+                    .and_then(|()| io::stdout().write_all(&page))
                     .map_err(|error| Failure::output(&error))?;
             }
         }
