@@ -5,8 +5,15 @@ use std::time::Duration;
 use redquorum::{__command::connectors, Quorum, QuorumBuilder};
 
 use crate::{
-    arguments::General, exit::Exit, failure::Failure, messages::Messages, output::Output, settings::Settings,
-    shortage::ShortageReporter, supervise::signals::Signals, wait_report::report_connecting,
+    arguments::General,
+    exit::Exit,
+    failure::Failure,
+    messages::Messages,
+    output::Output,
+    settings::Settings,
+    shortage::{NO_QUORUM, ShortageReporter},
+    supervise::signals::Signals,
+    wait_report::report_connecting,
 };
 
 /// The time that a shutdown waits for the last nodes to confirm an unlock, after a quorum has confirmed. On nodes
@@ -102,7 +109,7 @@ impl App {
         let quorum = tokio::select! {
             biased;
             quorum = builder.connect() => quorum.map_err(|error| settings.connect_failure(error))?,
-            never = report_connecting(&nodes, needed, &mut reporter, &self.messages) => match never {},
+            never = report_connecting(&nodes, needed, NO_QUORUM, &mut reporter, &self.messages) => match never {},
         };
         if let Some(message) = reporter.report(None) {
             self.messages.notice(&message);

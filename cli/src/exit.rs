@@ -128,7 +128,10 @@ pub(crate) fn help() -> String {
     for (exit, meaning) in Exit::TABLE {
         help.push_str(&format!("  {:>3}    {meaning}\n", exit.code()));
     }
-    help.push_str("  128+n  signal n ended the command, or redquorum during its wait");
+    help.push_str(
+        "  128+n  signal n ended the command, or redquorum during its wait;\n         141: the \
+                   reader of the output has closed the pipe",
+    );
     help
 }
 
@@ -163,5 +166,6 @@ mod tests {
             let row = format!("| {} | `{}` | {meaning} |", exit.code(), exit.name());
             assert!(page.contains(&row), "docs/CLI.md lacks this row:\n{row}");
         }
+        assert!(page.contains(&format!("| 128 + *n* | `{}` |", Exit::Signal(1).name())));
     }
 }

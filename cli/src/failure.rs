@@ -76,7 +76,8 @@ impl Failure {
 
 /// Returns a text of the library in the words of the command: without names of the API, which only programs use.
 pub(crate) fn without_api_names(text: &str) -> String {
-    const NAMES: [(&str, &str); 4] = [
+    const NAMES: [(&str, &str); 5] = [
+        ("by `ca_certificates`", "by --ca FILE"),
         (" or `admin::init`", ""),
         (" or `admin::reconfigure`", ""),
         (", or call `admin::give_up_reconfigure`", ""),
@@ -179,7 +180,8 @@ mod tests {
         let longer = Quorum::builder().nodes(["redis://a"]).ttl(std::time::Duration::from_secs(61));
         let out_of_range = Failure::from(longer.connect().await.unwrap_err());
         let info = Failure::new(Exit::Config, NodeError::RunIdForbidden);
-        for failure in [out_of_range, info] {
+        let renamed = Failure::new(Exit::Config, NodeError::InfoMissing);
+        for failure in [out_of_range, info, renamed] {
             for text in [failure.in_one_line(), failure.in_lines()] {
                 assert!(!text.contains("::"), "{text}");
                 assert!(

@@ -147,6 +147,11 @@ impl LockView {
         self.nodes.iter().all(|node| node.state == NodeState::Free)
     }
 
+    /// Whether any node that answered names a holder.
+    pub(crate) fn is_held_anywhere(&self) -> bool {
+        self.nodes.iter().any(|node| node.state == NodeState::Held)
+    }
+
     /// Whether a quorum names the holder.
     pub(crate) fn has_holder(&self) -> bool {
         self.holder.is_some()

@@ -14,9 +14,10 @@
 #[cfg(not(unix))]
 compile_error!("the command `redquorum` needs the process groups and signals of a Unix system");
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use redquorum::__command::shown_value;
 
 use crate::{
     app::App,
@@ -48,6 +49,7 @@ mod logs;
 mod messages;
 mod name;
 mod node_remedy;
+mod number;
 mod output;
 mod partial_view;
 mod settings;
@@ -84,7 +86,7 @@ fn report_result(is_json: bool, work: impl FnOnce(&Messages) -> Result<Exit, Fai
     let messages = match Messages::start(is_json) {
         Ok(messages) => messages,
         Err(failure) => {
-            Messages::write_failure_to_start(&failure, is_json);
+            Messages::write_early_failure(&failure, is_json);
             return failure.exit.into();
         }
     };
@@ -107,7 +109,19 @@ fn perform(command: Command, app: &App) -> Result<Exit, Failure> {
 /// Adds tips to an error of clap: the `--` before the command to run, the option that replaces an option of another
 /// tool, and the environment variable that an invalid value comes from. Removes a tip that is wrong for the command.
 fn with_advice(mut error: clap::Error) -> clap::Error {
-    if error.kind() == ErrorKind::UnknownArgument && is_about_command_that_runs_another(&error) {
+    if error.kind() == ErrorKind::InvalidUtf8
+        && let Some(option) = option_without_utf8(std::env::args_os())
+    {
+        let text = format!("the value of {option} is not UTF-8\n");
+        return clap::Error::raw(ErrorKind::InvalidUtf8, text);
+    }
+    let is_of_option = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(given)) => follows_option(given, std::env::args_os()),
+        _ => false,
+    };
+    if error.kind() == ErrorKind::UnknownArgument
+        && (is_of_option || is_about_command_that_runs_another(&error))
+    {
         remove_tip_for_trailing_value(&mut error);
     }
     let lacks_command = match error.get(ContextKind::InvalidArg) {
@@ -125,13 +139,6 @@ fn with_advice(mut error: clap::Error) -> clap::Error {
     {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
-    if error.kind() == ErrorKind::ValueValidation
-        && let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg)
-        && option.starts_with("--permits")
-    {
-        let tip = "`-n COUNT` runs up to COUNT commands at a time; `--wait 0` makes one attempt for a lock";
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
     let option_and_value = [ContextKind::InvalidArg, ContextKind::InvalidValue].map(|kind| error.get(kind));
     if let [Some(ContextValue::String(option)), Some(ContextValue::String(value))] = option_and_value
         && let Some(variable) = environment::origin(option, value, |name| std::env::var_os(name))
@@ -140,6 +147,33 @@ fn with_advice(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// Returns the option of the first value that is not UTF-8; `None` if no option precedes the value.
+fn option_without_utf8(arguments: impl Iterator<Item = OsString>) -> Option<String> {
+    let mut before = None;
+    for argument in arguments {
+        let Some(text) = argument.to_str() else {
+            let shown = argument.to_string_lossy();
+            let own = shown.split_once('=').map(|(option, _)| option.to_owned());
+            return own.or(before).filter(|option| option.starts_with('-') && shown_value(option) == option);
+        };
+        before = Some(text.to_owned());
+    }
+    None
+}
+
+/// Whether the first of these arguments that begins with `given` follows an option, whose value it is then likely to be.
+fn follows_option(given: &str, arguments: impl Iterator<Item = OsString>) -> bool {
+    let mut is_after_option = false;
+    for argument in arguments {
+        let argument = argument.to_string_lossy();
+        if argument.starts_with(given) {
+            return is_after_option;
+        }
+        is_after_option = argument.starts_with("--") && argument.len() > 2;
+    }
+    false
 }
 
 /// Whether an error is about the arguments of `run` or `elect`, in which `--` begins the command to run.
@@ -172,9 +206,13 @@ fn tip_for_option_of_other_tool(option: &str) -> Option<&'static str> {
 /// error.
 fn print_clap_error(error: &clap::Error) -> Exit {
     let printed = error.print();
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion if printed.is_ok() => Exit::Success,
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Io,
+    match (error.kind(), printed) {
+        (ErrorKind::DisplayHelp | ErrorKind::DisplayVersion, Ok(())) => Exit::Success,
+        (ErrorKind::DisplayHelp | ErrorKind::DisplayVersion, Err(error)) => {
+            let failure = Failure::output(&error);
+            Messages::write_early_failure(&failure, false);
+            failure.exit
+        }
         _ => Exit::Usage,
     }
 }

@@ -80,8 +80,8 @@ impl Messages {
         Ok(Self { is_json, lines, bars, is_suppressed })
     }
 
-    /// Writes the failure to start the writing thread, from the calling thread.
-    pub(crate) fn write_failure_to_start(failure: &Failure, is_json: bool) {
+    /// Writes a failure before the writing thread exists, from the calling thread.
+    pub(crate) fn write_early_failure(failure: &Failure, is_json: bool) {
         let mut line = failure_line(failure, is_json).into_bytes();
         line.push(b'\n');
         anstream::stderr().write_all(&line).ok();

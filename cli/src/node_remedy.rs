@@ -11,7 +11,8 @@ pub(crate) fn for_failures(replies: &NodeReplies) -> Vec<&'static str> {
             _ => None,
         })
     };
-    let silent = errors().any(is_silence).then_some("start the nodes that did not answer");
+    let silent =
+        errors().any(is_silence).then_some("start the nodes that did not answer, or correct their addresses");
     let refusing =
         errors().any(|error| !is_silence(error)).then_some("correct the errors that nodes answered with");
     silent.into_iter().chain(refusing).collect()

@@ -12,7 +12,7 @@ use redquorum::{
 };
 use serde::{Deserialize, de::IgnoredAny};
 
-use crate::{arguments::General, exit::Exit, failure::Failure, name};
+use crate::{arguments::General, exit::Exit, failure::Failure, name, node_remedy};
 
 /// The smallest connect timeout of a command. A shorter quorum timeout or wait, such as 0, would leave no time to
 /// connect.
@@ -92,11 +92,16 @@ impl Settings {
         Ok(Self { effective: effective(&builder)?, builder, notice: None, variables_beside_file: None })
     }
 
-    /// Returns the failure of a connect. If nodes belong to another quorum, the evidence names the environment
+    /// Returns the failure of a connect, with the remedies as the last evidence. If nodes belong to another quorum, the evidence names the environment
     /// variables that apply beside the file of `--config`.
     pub(crate) fn connect_failure(&self, error: Error) -> Failure {
         let is_other_quorum = matches!(error, Error::Config(ConfigError::WrongQuorum { .. }));
+        let remedies = match &error {
+            Error::NoQuorum(error) => node_remedy::for_failures(error.node_replies()),
+            _ => Vec::new(),
+        };
         let mut failure = Failure::from(error);
+        failure.evidence.extend((!remedies.is_empty()).then(|| remedies.join(", ")));
         failure.evidence.extend(self.variables_beside_file.clone().filter(|_| is_other_quorum));
         failure
     }

@@ -14,11 +14,19 @@ use redquorum::{
 
 use crate::counted::some_of;
 
+/// The beginning of the report of most commands.
+pub(crate) const NO_QUORUM: &str = "no quorum";
+
+/// The beginning of the report of `init`, which needs every node.
+pub(crate) const NOT_EVERY_NODE: &str = "`init` needs every node";
+
 /// A state in which too few nodes vote for any lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shortage {
     nodes: usize,
     needed: usize,
+    /// The beginning of the report: [`NO_QUORUM`] or [`NOT_EVERY_NODE`].
+    summary: &'static str,
     /// The verb of the report for the nodes that are not missing: "vote" or "answer".
     verb: &'static str,
     missing: Vec<MissingNode>,
@@ -72,18 +80,26 @@ impl Shortage {
     }
 
     /// Returns the shortage after an attempt to connect to each node, from the failed nodes and their
-    /// errors.
+    /// errors. `summary` begins the report.
     pub(crate) fn of_connects(
         nodes: usize,
         needed: usize,
+        summary: &'static str,
         failed: impl IntoIterator<Item = (String, String)>,
     ) -> Option<Self> {
         let silent = |(node, text)| MissingNode { node, reason: Reason::Silent, text };
-        Self::of(nodes, needed, "answer", failed.into_iter().map(silent).collect())
+        let shortage = Self::of(nodes, needed, "answer", failed.into_iter().map(silent).collect())?;
+        Some(Self { summary, ..shortage })
     }
 
     fn of(nodes: usize, needed: usize, verb: &'static str, missing: Vec<MissingNode>) -> Option<Self> {
-        (nodes.saturating_sub(missing.len()) < needed).then_some(Self { nodes, needed, verb, missing })
+        (nodes.saturating_sub(missing.len()) < needed).then_some(Self {
+            nodes,
+            needed,
+            summary: NO_QUORUM,
+            verb,
+            missing,
+        })
     }
 
     /// Whether the same nodes are missing for the same reasons.
@@ -133,9 +149,9 @@ fn whole_seconds(duration: Duration) -> u64 {
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { nodes, needed, verb, missing } = self;
+        let Self { nodes, needed, summary, verb, missing } = self;
         let voting = nodes.saturating_sub(missing.len());
-        write!(f, "no quorum: {}, {needed} needed", some_of(voting, *nodes, verb))?;
+        write!(f, "{summary}: {}, {needed} needed", some_of(voting, *nodes, verb))?;
         for MissingNode { node, text, .. } in missing {
             write!(f, "; {node}: {text}")?;
         }

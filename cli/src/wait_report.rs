@@ -117,10 +117,11 @@ fn holder_of(found: &Inspection) -> Option<String> {
 /// The client is not connected yet, so the nodes are tried with short plain connections, once the client has not
 /// connected for [`FIRST_REPORT`]. A connection costs the server as much as the connection of a client, so a command
 /// that connects at once dials each node only once. The caller reports the end of the shortage, because the client that
-/// connects detects the end first.
+/// connects detects the end first. `summary` begins the reports.
 pub(crate) async fn report_connecting(
     nodes: &[NodeConnector],
     needed: usize,
+    summary: &'static str,
     reporter: &mut ShortageReporter,
     messages: &Messages,
 ) -> Infallible {
@@ -131,7 +132,7 @@ pub(crate) async fn report_connecting(
             Some((node.address().to_owned(), reason))
         });
         let failed = join_all(attempts).await.into_iter().flatten();
-        if let Some(shortage) = Shortage::of_connects(nodes.len(), needed, failed)
+        if let Some(shortage) = Shortage::of_connects(nodes.len(), needed, summary, failed)
             && let Some(message) = reporter.report(Some(shortage))
         {
             messages.notice(&message);

@@ -70,7 +70,8 @@ pub enum ConfigError {
         difference: Arc<str>,
     },
     /// A server cannot be a node: two urls lead to the server, the server's clock differs from the client's clock by
-    /// more than an hour, the server is a Sentinel or part of a cluster, or its Redis user may not call `INFO`.
+    /// more than an hour, the server is a Sentinel or part of a cluster, has no command `INFO`, or its Redis user may not
+    /// call `INFO`.
     #[error("{node}: {reason}")]
     #[non_exhaustive]
     Server {

@@ -156,6 +156,7 @@ fn of_error(error: &NodeError) -> &'static str {
         NodeError::Loading => "loading",
         NodeError::NoPermission(_) => "no_permission",
         NodeError::RunIdForbidden => "run_id_forbidden",
+        NodeError::InfoMissing => "info_missing",
         NodeError::ScanForbidden => "scan_forbidden",
         NodeError::WrongQuorum(_) => "wrong_quorum",
         NodeError::SameServer { .. } => "same_server",

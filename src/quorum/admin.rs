@@ -57,8 +57,9 @@ pub enum InitOutcome {
 /// # Errors
 ///
 /// * [`AdminError::NotNew`] if a node belongs to a quorum, or may have voted in one. Nothing is changed.
-/// * [`AdminError::Config`] if the settings are invalid, if the clock of a node is off by more than an hour, or if two
-///   addresses lead to one server. Nothing is changed.
+/// * [`AdminError::Config`] if the settings are invalid, if the clock of a node is off by more than an hour, if a server
+///   cannot be a node (a Sentinel, a part of a cluster, a server without `INFO`), or if two addresses lead to one server.
+///   Nothing is changed.
 /// * [`AdminError::Incomplete`] if a node did not answer. Usually nothing is changed, because the call inspects all
 ///   nodes before it admits any. If a node failed after the inspection, or if another `init` ran at the same time, the
 ///   nodes whose reply is `Done` are admitted.
@@ -167,6 +168,17 @@ pub async fn force_unlock(quorum: &Quorum, resource: impl AsRef<[u8]>) -> Result
     context.in_process(async { force_unlock::force_unlock(context, &request.checked()?).await }).await
 }
 
+/// Returns a client for the calls of an administrator, without the wait for a quorum: a call reaches the nodes that
+/// answer.
+///
+/// # Errors
+///
+/// [`Error::Config`] if the settings are invalid.
+#[cfg(feature = "__command")]
+pub fn unconnected(quorum: &QuorumBuilder) -> Result<Quorum, Error> {
+    Ok(Quorum::new(quorum.start_to_change()?))
+}
+
 /// Returns the fingerprint of a quorum: one line with the settings that a client must share, or else nodes refuse the
 /// client.
 ///
@@ -237,14 +249,32 @@ pub(super) async fn inspect_started(context: &ClientContext) -> Result<Vec<Answe
 }
 
 /// Returns an error unless every node has answered. In the error, the reply of a node that answered is `NotAsked`,
-/// because the call has changed nothing there.
+/// because the call has changed nothing there. A server that can never be a node is an error of the settings, as of a
+/// connect.
 fn ensure_answered(context: &ClientContext, answers: &[Answer]) -> Result<(), AdminError> {
+    for (node, answer) in context.nodes.iter().zip(answers) {
+        if let Some(reason) = unfit_server(answer) {
+            let (node, reason) = (Arc::clone(node.address()), reason.clone());
+            return Err(ConfigError::Server { node, reason }.into());
+        }
+    }
     let is_fine = |answer: &Answer| has_answered(answer) || is_done(answer);
     if answers.iter().all(is_fine) {
         return Ok(());
     }
     let reply = |answer: &Answer| if is_fine(answer) { NodeReply::NotAsked } else { NodeReply::from(answer) };
     Err(AdminError::Incomplete(context.replies(answers.iter().map(reply))))
+}
+
+/// Returns the error of a server that cannot be a node, whatever the settings of its user are.
+fn unfit_server(answer: &Answer) -> Option<&NodeError> {
+    let Answer::Error(error) = answer else { return None };
+    let error = if let NodeError::Handshake(error) = error { error } else { error };
+    let is_unfit = matches!(
+        error,
+        NodeError::ClusterMode | NodeError::SentinelMode | NodeError::RunIdForbidden | NodeError::InfoMissing
+    );
+    is_unfit.then_some(error)
 }
 
 pub(super) fn has_answered(answer: &Answer) -> bool {

@@ -239,6 +239,7 @@ pub(super) fn is_lasting(answer: &Answer) -> bool {
         NodeError::NoAuth(_)
             | NodeError::NoPermission(_)
             | NodeError::RunIdForbidden
+            | NodeError::InfoMissing
             | NodeError::Tls(_)
             | NodeError::Protocol(_)
             | NodeError::ClusterMode
@@ -265,6 +266,7 @@ fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<Confi
         Answer::Error(NodeError::Handshake(error)) => match &**error {
             NodeError::WrongQuorum(theirs) => wrong_quorum(node, &Fingerprint::new(theirs)),
             NodeError::RunIdForbidden
+            | NodeError::InfoMissing
             | NodeError::ClockOff { .. }
             | NodeError::ClusterMode
             | NodeError::SentinelMode => Some(ConfigError::Server { node, reason: NodeError::clone(error) }),

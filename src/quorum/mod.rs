@@ -12,6 +12,13 @@ pub(crate) mod shutdown;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "__command")]
+pub use self::{
+    admin::unconnected,
+    builder::effective::{EffectiveSettings, connectors, effective},
+    listing::list_answering,
+    moving::reconfigure_unless_done,
+};
 pub use self::{
     admin::{InitOutcome, fingerprint, force_unlock, init, init_if_needed},
     builder::QuorumBuilder,
@@ -20,9 +27,4 @@ pub use self::{
     moving::{give_up_reconfigure, reconfigure},
     quorum::Quorum,
     shutdown::ShutdownReport,
-};
-#[cfg(feature = "__command")]
-pub use self::{
-    builder::effective::{EffectiveSettings, connectors, effective},
-    listing::list_answering,
 };

@@ -77,11 +77,24 @@ const MAX_ROUNDS: u32 = 3;
 pub async fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), AdminError> {
     let new = to.start_to_change()?;
     let old = from.start_to_change()?;
+    reconfigure_with(&old, &new, &to.settings.name).await.map(drop)
+}
+
+/// Moves a quorum like [`reconfigure`]. Returns false if the call moved nothing, because the nodes belonged to the new
+/// configuration before.
+///
+/// # Errors
+///
+/// As [`reconfigure`].
+#[cfg(feature = "__command")]
+pub async fn reconfigure_unless_done(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<bool, AdminError> {
+    let new = to.start_to_change()?;
+    let old = from.start_to_change()?;
     reconfigure_with(&old, &new, &to.settings.name).await
 }
 
-/// Moves a quorum. `new_name` is the name in the new configuration.
-pub(super) async fn reconfigure_with(old: &Client, new: &Client, new_name: &str) -> Result<(), AdminError> {
+/// Moves a quorum. `new_name` is the name in the new configuration. Returns whether this call moved the quorum.
+pub(super) async fn reconfigure_with(old: &Client, new: &Client, new_name: &str) -> Result<bool, AdminError> {
     while_open(old, while_open(new, Move::new(old, new).run(new_name))).await
 }
 
@@ -158,12 +171,13 @@ impl<'a> Move<'a> {
         Self { before, after, from, to }
     }
 
-    async fn run(&self, new_name: &str) -> Result<(), AdminError> {
+    /// Returns whether this call moved the quorum.
+    async fn run(&self, new_name: &str) -> Result<bool, AdminError> {
         if self.from == self.to {
-            return self.check_unchanged(new_name).await;
+            return self.check_unchanged(new_name).await.map(|()| false);
         }
         if self.check_before_start().await? {
-            return Ok(());
+            return Ok(false);
         }
         let lasts = |context: &ClientContext| context.settings.parameters.quarantine.lasts;
         let longest = lasts(self.before).max(lasts(self.after));
@@ -180,7 +194,7 @@ impl<'a> Move<'a> {
             };
             let is_closed = |node: usize| is_closed.get(node).is_some_and(|is_closed| *is_closed);
             if ended.await.map_err(|error| self.beside_closed(error, is_closed))? {
-                return Ok(());
+                return Ok(true);
             }
         }
         let old = inspect_started(self.before).await?;

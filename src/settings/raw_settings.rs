@@ -42,6 +42,9 @@ macro_rules! raw_settings {
             pub(super) $key: Option<$type>,)*
         }
 
+        /// The keys of the settings in a file, except nodes and the files for TLS.
+        const KEYS: &[&str] = &[$(stringify!($key)),*];
+
         impl RawSettings {
             /// Returns the settings of the environment.
             ///
@@ -156,18 +159,39 @@ impl RawSettings {
     fn parse(text: &str) -> Result<Self, (usize, Arc<str>)> {
         toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-            (before.matches('\n').count() + 1, without_values(error.message()).into())
+            (before.matches('\n').count() + 1, without_values(error.message(), key_before(before)).into())
         })
     }
 }
 
-/// Returns the message of an error in a file, without values and keys of the file. A value or key may be a misplaced
-/// password. The messages of serde quote a value between a prefix and the expected type.
-fn without_values(message: &str) -> String {
+/// Returns the key of the value that follows `before` in its line, if the key is a setting.
+fn key_before(before: &str) -> Option<&str> {
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let (key, _) = line.split_once('=')?;
+    let key = key.trim();
+    ["nodes", "ca", "certificate", "key"].iter().chain(KEYS).find(|known| **known == key).copied()
+}
+
+/// Returns the words for a type of serde.
+fn shown_type(expected: &str) -> &str {
+    match expected {
+        "usize" => "a whole number, such as 2",
+        "f64" => "a number, such as 0.01",
+        "a string" => "a text in quotes",
+        "path string" => "a path in quotes",
+        other => other,
+    }
+}
+
+/// Returns the message of an error in a file, without values and unknown keys of the file. A value or key may be a
+/// misplaced password. `key` is the setting with the wrong value. The messages of serde quote a value between a prefix
+/// and the expected type.
+fn without_values(message: &str, key: Option<&str>) -> String {
     let expected = || message.rsplit_once(", expected ").map_or("", |(_, expected)| expected);
     let quotes_value = ["invalid type: ", "invalid value: ", "invalid length "];
     if quotes_value.iter().any(|prefix| message.starts_with(prefix)) {
-        return format!("a value of a wrong kind, expected {}", expected());
+        let of_key = key.map(|key| format!("{key} has ")).unwrap_or_default();
+        return format!("{of_key}a value of a wrong kind, expected {}", shown_type(expected()));
     }
     let key = message.split('`').nth(1).unwrap_or_default();
     if message.starts_with("unknown field `") && shown_value(key) != key {

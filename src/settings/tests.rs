@@ -121,6 +121,13 @@ fn the_error_of_a_file_names_the_line_and_shows_no_password() {
         ("name = 'a'\nvotes = 2\n", "line 2: unknown field `votes`"),
         ("\n\nttl = '30'", "line 3: \"30\" is no duration, the unit is missing: write it like 30s"),
         ("ttl = 10", "line 1: 10 is no duration, the unit is missing: write it like \"10s\""),
+        (
+            "votes_needed = 'x'",
+            "line 1: votes_needed has a value of a wrong kind, expected a whole number, such as 2",
+        ),
+        ("drift = 'x'", "line 1: drift has a value of a wrong kind, expected a number, such as 0.01"),
+        ("name = 1", "line 1: name has a value of a wrong kind, expected a text in quotes"),
+        ("tls = { ca = 1 }", "a value of a wrong kind, expected a path in quotes"),
         ("ttl = true", "expected a duration such as \"30s\""),
         ("votes_needed = -1", "line 1: "),
         (

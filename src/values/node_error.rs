@@ -49,7 +49,7 @@ pub enum NodeError {
     #[error("no credentials: {}", Printable(.0))]
     NoCredentials(Arc<str>),
     /// `READONLY`: the node is a replica.
-    #[error("the node is a read-only replica (READONLY): name its master, or promote it")]
+    #[error("the node is a read-only replica (READONLY): name its master")]
     ReadOnly,
     /// `OOM`: the node is out of memory. A node must not evict keys, so the node refuses writes.
     #[error("the node is out of memory (OOM): raise its maxmemory")]
@@ -58,7 +58,7 @@ pub enum NodeError {
     #[error("the node is loading its data (LOADING)")]
     Loading,
     /// `NOPERM`: the ACL user of the client lacks a permission.
-    #[error("permission missing: {}", Printable(.0))]
+    #[error("permission missing: {}{}", Printable(.0), note_of_unnamed_permission(.0))]
     NoPermission(Arc<str>),
     /// The ACL user may not call `INFO`, by which the restart guard distinguishes the incarnations of a
     /// server.
@@ -67,6 +67,13 @@ pub enum NodeError {
          RestartGuard::Off if the servers keep every vote"
     )]
     RunIdForbidden,
+    /// The server has no command `INFO` under its own name, such as after `rename-command`. The restart guard
+    /// distinguishes the incarnations of a server by `INFO`.
+    #[error(
+        "the server has no command INFO, which the restart guard needs: give the command its own name again \
+         (`rename-command`), or set RestartGuard::Off if the servers keep every vote"
+    )]
+    InfoMissing,
     /// The ACL user may not call `SCAN`, by which a node lists its locks.
     #[error("the user may not call SCAN, with which locks are listed (`ACL SETUSER USER +scan`)")]
     ScanForbidden,
@@ -144,11 +151,11 @@ pub enum NodeError {
     #[error("protocol error: {}", Printable(.0))]
     Protocol(Arc<str>),
     /// Another error of the server, in a script that has ended.
-    #[error("server error: {}", Printable(.0))]
+    #[error("server error: {}{}", Printable(.0), note_of_missing_command(.0))]
     Server(Arc<str>),
     /// Another error in place of all answers to a call. The error may come from a proxy, which may have forwarded the
     /// call.
-    #[error("the whole call failed: {}", Printable(.0))]
+    #[error("the whole call failed: {}{}", Printable(.0), note_of_missing_command(.0))]
     CallFailed(Arc<str>),
 }
 
@@ -161,6 +168,28 @@ fn direction(is_node_ahead: &bool) -> &'static str {
 /// Returns the part of an incarnation that `INFO` calls `run_id`.
 fn run_id(incarnation: &str) -> &str {
     incarnation.split('/').next().unwrap_or_default()
+}
+
+/// Returns the note behind an error about a permission, if the server has not named the command. Redis up to 7.0 names
+/// no command that a script may not call.
+fn note_of_unnamed_permission(text: &str) -> &'static str {
+    if text.contains("can't run this command") {
+        ": `redquorum doctor` names the missing permission"
+    } else {
+        ""
+    }
+}
+
+/// Returns the note behind an error about a command that the server does not have. In a script, servers name no command.
+fn note_of_missing_command(text: &str) -> &'static str {
+    let text = text.to_ascii_lowercase();
+    if !(text.contains("unknown") && text.contains("command")) {
+        return "";
+    }
+    if text.contains("called from") {
+        return ": `redquorum doctor` names the command, which needs its own name again (`rename-command`)";
+    }
+    ": give the command its own name again (`rename-command`), or connect to the server without a proxy"
 }
 
 /// The patterns of keys that the user of a client needs.
@@ -221,6 +250,17 @@ impl NodeError {
         if matches!(self, Self::NoAuth(_)) { Self::NoAuth(text) } else { Self::NoPermission(text) }
     }
 
+    /// Adds the number of the database to the server's error about a database that it does not have.
+    pub(crate) fn with_database(self, database: i64) -> Self {
+        match self {
+            Self::Server(text) if text.contains("DB index") => {
+                let remedy = "raise `databases` of the server, or write a smaller number in the url";
+                Self::Server(format!("{text} (database {database}: {remedy})").into())
+            }
+            error => error,
+        }
+    }
+
     /// Whether the server refuses calls of this client by this error, whatever the resource is.
     pub(crate) fn is_refused_call(&self) -> bool {
         matches!(
@@ -243,6 +283,7 @@ impl NodeError {
             || matches!(
                 self,
                 Self::RunIdForbidden
+                    | Self::InfoMissing
                     | Self::WrongQuorum(_)
                     | Self::SameServer { .. }
                     | Self::ClusterMode
@@ -305,6 +346,31 @@ mod tests {
             |is_node_ahead| NodeError::ClockOff { gap: Duration::from_secs(7200), is_node_ahead }.to_string();
         assert!(shown(true).starts_with("the clock of the node is 7200s ahead of the clock of this client"));
         assert!(shown(false).starts_with("the clock of the node is 7200s behind the clock of this client"));
+    }
+
+    /// The texts of Redis 6.2, 7.0 and 8.2.
+    #[test]
+    fn an_error_without_the_name_of_a_command_names_doctor() {
+        let permission = |text: &str| NodeError::NoPermission(text.into()).to_string();
+        let unnamed = "The user executing the script can't run this command or subcommand";
+        let named = "ACL failure in script: User u has no permissions to run the 'get' command";
+        assert!(permission(unnamed).ends_with("subcommand: `redquorum doctor` names the missing permission"));
+        assert!(!permission(named).contains("doctor"));
+        let server = |text: &str| NodeError::Server(text.into()).to_string();
+        for text in
+            ["ERR Unknown Redis command called from script", "Unknown Redis command called from Lua script"]
+        {
+            assert!(server(text).contains("`redquorum doctor` names the command"), "{}", server(text));
+        }
+        assert!(server("ERR unknown command 'EVALSHA'").contains("its own name again (`rename-command`)"));
+        assert_eq!(server("ERR upstream failure"), "server error: ERR upstream failure");
+    }
+
+    #[test]
+    fn the_error_of_a_missing_database_names_the_database() {
+        let missing = NodeError::Server("ERR DB index is out of range".into()).with_database(99).to_string();
+        assert!(missing.contains("out of range (database 99: raise `databases` of the server"), "{missing}");
+        assert_eq!(NodeError::Busy.with_database(99), NodeError::Busy);
     }
 
     #[test]

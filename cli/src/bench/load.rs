@@ -22,6 +22,8 @@ pub(crate) struct Load {
     pub(crate) unlock: LatencyHistogram,
     /// The number of failures by kind.
     pub(crate) failures: BTreeMap<&'static str, u64>,
+    /// The last error of a call, as the reason of the failures.
+    pub(crate) last_error: Option<Failure>,
     /// The keys that the unlocks may have left.
     pub(crate) residue: Residue,
 }
@@ -55,6 +57,7 @@ impl Load {
             lock: LatencyHistogram::new()?,
             unlock: LatencyHistogram::new()?,
             failures: BTreeMap::new(),
+            last_error: None,
             residue: Residue::new(tombstone_ttl),
         })
     }
@@ -110,6 +113,7 @@ impl SharedLoad {
             }
             Err(error) => {
                 self.count_failure(kind_of_failure(&error));
+                self.measurements().last_error = Some(error.into());
                 return false;
             }
         };
@@ -121,8 +125,15 @@ impl SharedLoad {
                 return true;
             }
             Ok(_) => self.count_failure("unlock: no quorum"),
-            Err(Error::LeaseLost(_)) => self.count_failure("unlock: the lease was lost"),
-            Err(_) => self.count_failure("unlock: other errors"),
+            Err(error) => {
+                let is_loss = matches!(error, Error::LeaseLost(_));
+                self.count_failure(if is_loss {
+                    "unlock: the lease was lost"
+                } else {
+                    "unlock: other errors"
+                });
+                self.measurements().last_error = Some(error.into());
+            }
         }
         false
     }

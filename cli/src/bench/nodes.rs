@@ -18,6 +18,8 @@ pub(crate) struct NodeTimes {
     pub(crate) answers: LatencyHistogram,
     /// The number of missing answers.
     pub(crate) silences: u64,
+    /// The reason of the last missing answer.
+    pub(crate) last_error: Option<String>,
 }
 
 /// Inspects a resource at each interval until `is_over`, and returns the response times.
@@ -39,7 +41,11 @@ pub(crate) async fn watch(
                 }
                 let Some(node) = nodes.get_mut(index) else { continue };
                 match (answer.holder(), answer.latency()) {
-                    (Err(_), _) | (Ok(_), None) => node.silences += 1,
+                    (Err(error), _) => {
+                        node.silences += 1;
+                        node.last_error = Some(error.to_string());
+                    }
+                    (Ok(_), None) => node.silences += 1,
                     (Ok(_), Some(latency)) => node.answers.record(latency),
                 }
             }
@@ -55,6 +61,11 @@ pub(crate) async fn watch(
 
 impl NodeTimes {
     fn new(address: &str) -> Result<Self, Failure> {
-        Ok(Self { address: address.to_owned(), answers: LatencyHistogram::new()?, silences: 0 })
+        Ok(Self {
+            address: address.to_owned(),
+            answers: LatencyHistogram::new()?,
+            silences: 0,
+            last_error: None,
+        })
     }
 }

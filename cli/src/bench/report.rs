@@ -31,6 +31,9 @@ struct NodeLine {
     answers: Percentiles,
     /// The number of missing answers.
     silences: u64,
+    /// The reason of the last missing answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 impl BenchReport {
@@ -40,6 +43,7 @@ impl BenchReport {
             node: node.address.clone(),
             answers: node.answers.percentiles(),
             silences: node.silences,
+            error: node.last_error.clone(),
         };
         Self {
             tasks,
@@ -89,6 +93,11 @@ impl fmt::Display for BenchReport {
         for (what, count) in &self.failures {
             let times = counted(usize::try_from(*count).unwrap_or(usize::MAX), "time");
             writeln!(f, "{what}: {times}")?;
+        }
+        for NodeLine { node, error, .. } in &self.nodes {
+            if let Some(error) = error {
+                writeln!(f, "{node}: {error}")?;
+            }
         }
         let Self { seconds, cycles_per_second, .. } = self;
         let tasks = counted(self.tasks, "task");

@@ -36,7 +36,7 @@ const MAX_TASKS: usize = 4_000;
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
     /// The number of tasks: 1 to 4000
-    #[arg(long, value_name = "N", value_parser = number_of_tasks, default_value = "8")]
+    #[arg(long, value_name = "N", value_parser = number_of_tasks, default_value = "8", allow_negative_numbers = true)]
     tasks: usize,
     /// The time of the measurement, above 0
     #[arg(long, value_name = "DURATION", value_parser = time_of_measurement, default_value = "10s")]
@@ -79,7 +79,7 @@ impl Bench {
         let builder =
             settings.builder().ttl(ttl).counter_ttl(settings.effective.max_ttl.max(MIN_COUNTER_TTL));
         let resources = self.resources();
-        let seconds = duration::shown(self.duration);
+        let seconds = duration::given(self.duration);
         let tasks = counted(self.tasks, "task");
         let verb = if self.tasks == 1 { "loads" } else { "load" };
         app.messages.notice(&format!("{tasks} {verb} the servers for {seconds}"));
@@ -89,10 +89,13 @@ impl Bench {
         let done = app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
             let residue = residue.insert(Residue::new(settings.effective.max_ttl));
             let end = time_or_signal(self.duration, signals, &app.messages);
-            let (report, left) = self.measure(quorum, &resources, settings.effective.max_ttl, end).await?;
-            residue.add(left);
+            let (report, load) = self.measure(quorum, &resources, settings.effective.max_ttl, end).await?;
+            residue.add(load.residue);
             drop(waiting);
             app.output.print(&report)?;
+            if let Some(error) = load.last_error {
+                app.messages.notice(&format!("the last failure: {}", error.in_one_line()));
+            }
             if report.has_locked() {
                 return Ok(Exit::Success);
             }
@@ -118,7 +121,7 @@ impl Bench {
         resources: &[String],
         tombstone_ttl: Duration,
         end: impl Future<Output = ()>,
-    ) -> Result<(BenchReport, Residue), Failure> {
+    ) -> Result<(BenchReport, Load), Failure> {
         let (over, is_over) = watch::channel(false);
         let inspected = resources.first().map_or("", String::as_str);
         let start = stopwatch::now();
@@ -132,7 +135,7 @@ impl Bench {
             Load::run(quorum, resources, tombstone_ttl, &is_over),
             nodes::watch(quorum, inspected, is_over.clone()),
         )?;
-        Ok((BenchReport::new(resources.len(), took, &load, &nodes), load.residue))
+        Ok((BenchReport::new(resources.len(), took, &load, &nodes), load))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
-use clap::{Args, value_parser};
+use clap::Args;
 use redquorum::__command::keys_of;
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     duration,
     exit::Exit,
     failure::Failure,
+    number,
     waiting::WaitLine,
 };
 
@@ -45,7 +46,7 @@ pub(crate) struct Doctor {
     watch: Duration,
     /// Also check whether each server has room for this number of clients: connections, waiting
     /// connections, idle connections and memory
-    #[arg(long, value_name = "COUNT", value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "COUNT", value_parser = number::within(1..=u32::MAX), allow_negative_numbers = true)]
     clients: Option<u32>,
 }
 

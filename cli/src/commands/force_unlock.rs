@@ -1,13 +1,13 @@
 //! `redquorum force-unlock`: unlocks a resource without its holder.
 
-use std::{borrow::Cow, ffi::OsString, fmt, os::unix::ffi::OsStrExt};
+use std::{borrow::Cow, collections::BTreeMap, ffi::OsString, fmt, os::unix::ffi::OsStrExt, time::Duration};
 
-use clap::{Args, value_parser};
+use clap::Args;
 use console::Term;
 use redquorum::{
-    __command::unpublished_notices,
+    __command::{unconnected, unpublished_notices},
     Quorum, admin,
-    error::{ConfigError, NodeError, NodeReply},
+    error::{ConfigError, Error, NodeError, NodeReplies, NodeReply},
 };
 use serde::Serialize;
 
@@ -19,8 +19,13 @@ use crate::{
     exit::Exit,
     failure::Failure,
     lock_view::LockView,
-    table,
+    node_remedy, number,
+    settings::Settings,
+    stopwatch, table,
 };
+
+/// The time limit for the last requests of an unlock without a quorum.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// End a lock without its holder
 ///
@@ -29,13 +34,14 @@ use crate::{
 /// names the missing permission, and the holder works until its next renewal. Until then there may be two holders, and only
 /// their fencing tokens distinguish them. A key that is deleted by hand comes back with the next
 /// renewal; after this command, the nodes refuse that renewal. The command shows the holder and asks
-/// for confirmation. Without a terminal, `--yes` is required.
+/// for confirmation. Without a terminal, `--yes` is required. If fewer nodes than a quorum answer, the command unlocks
+/// these nodes, names them, and ends with 69.
 #[derive(Args, Debug)]
 pub(crate) struct ForceUnlock {
     /// The name of the lock
     name: OsString,
     /// Unlock this slot of a semaphore instead: 0 to 1023
-    #[arg(long, value_name = "NUMBER", value_parser = value_parser!(u32).range(0..=1023))]
+    #[arg(long, value_name = "NUMBER", value_parser = number::within(0_u32..=1023), allow_negative_numbers = true)]
     slot: Option<u32>,
     /// Unlock the multi-permit lock of a semaphore instead, by which clients that acquire several permits
     /// take turns
@@ -57,6 +63,8 @@ struct ForceUnlockOutput {
     confirmed: Vec<String>,
     /// The nodes that did not confirm the unlock.
     open: Vec<String>,
+    /// The reply of each node that did not confirm the unlock.
+    reasons: BTreeMap<String, String>,
     /// The nodes that confirmed the unlock and did not notify a living holder, with the error and the remedy.
     unnotified: Vec<UnnotifiedNode>,
 }
@@ -75,7 +83,8 @@ impl ForceUnlock {
     /// # Errors
     ///
     /// [`Exit::Usage`] without `--yes` and a terminal, [`Exit::Declined`] if the answer is no or the
-    /// holder changed before the answer, or too few confirmations for a quorum.
+    /// holder changed before the answer, or [`Exit::NoQuorum`] if fewer nodes than a quorum confirmed. The nodes that
+    /// answer are unlocked even without a quorum.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let consent = Consent::of(self.yes, "unlock")?;
         let settings = app.settings()?;
@@ -88,6 +97,7 @@ impl ForceUnlock {
                     was_unlocked: false,
                     confirmed: Vec::new(),
                     open: Vec::new(),
+                    reasons: BTreeMap::new(),
                     unnotified: Vec::new(),
                 };
                 app.output.print(&output)?;
@@ -111,8 +121,22 @@ impl ForceUnlock {
             }
             Ok(Some(before))
         });
-        let Some(before) = shown.await? else { return Ok(Exit::Success) };
-        app.with_quorum(&settings, async |quorum| self.unlock(quorum, before, app).await).await
+        let before = match shown.await {
+            Ok(Some(before)) => before,
+            Ok(None) => return Ok(Exit::Success),
+            Err(failure) if failure.exit == Exit::NoQuorum => {
+                return self.unlock_without_quorum(&settings, consent, failure, app).await;
+            }
+            Err(failure) => return Err(failure),
+        };
+        let unlocked = app.with_quorum(&settings, async |quorum| self.unlock(quorum, before, app).await);
+        match unlocked.await {
+            // The user has agreed already, and the quorum was lost meanwhile.
+            Err(failure) if failure.exit == Exit::NoQuorum => {
+                self.unlock_without_quorum(&settings, Consent::Given, failure, app).await
+            }
+            unlocked => unlocked,
+        }
     }
 
     /// Returns the resource to unlock: the lock, the slot, or the multi-permit lock of the semaphore.
@@ -138,21 +162,96 @@ impl ForceUnlock {
 
     async fn unlock(&self, quorum: &Quorum, before: LockView, app: &App) -> Result<Exit, Failure> {
         let replies = admin::force_unlock(quorum, self.resource(quorum)?).await?;
-        let (confirmed, open): (Vec<_>, Vec<_>) =
-            replies.iter().partition(|(_, reply)| **reply == NodeReply::Done);
-        let names =
-            |nodes: Vec<(&str, &NodeReply)>| nodes.iter().map(|(node, _)| (*node).to_owned()).collect();
-        let (confirmed, open): (Vec<String>, Vec<String>) = (names(confirmed), names(open));
+        let (confirmed, reasons) = split(&replies);
         let unnotified: Vec<_> = unpublished_notices(quorum)
             .into_iter()
             .filter(|(node, _)| confirmed.contains(node))
             .map(|(node, error)| UnnotifiedNode::new(node, &error))
             .collect();
-        let notice = notice(&unnotified, confirmed.len());
-        app.output.print(&ForceUnlockOutput { before, was_unlocked: true, confirmed, open, unnotified })?;
-        app.messages.notice(&notice);
+        // Without a known holder, no client was notified.
+        let notice = before.is_held_anywhere().then(|| notice(&unnotified, confirmed.len()));
+        let open = reasons.keys().cloned().collect();
+        let output = ForceUnlockOutput { before, was_unlocked: true, confirmed, open, reasons, unnotified };
+        app.output.print(&output)?;
+        if let Some(notice) = notice {
+            app.messages.notice(&notice);
+        }
         Ok(Exit::Success)
     }
+
+    /// Unlocks the resource on the nodes that answer, which are no quorum. `failure` is the failure to connect or to
+    /// inspect a quorum.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit::NoQuorum`] with the reply of each node, unless a quorum answers meanwhile; [`Exit::Declined`] if the answer
+    /// to the question is no.
+    async fn unlock_without_quorum(
+        &self,
+        settings: &Settings,
+        consent: Consent,
+        failure: Failure,
+        app: &App,
+    ) -> Result<Exit, Failure> {
+        if consent == Consent::Ask {
+            app.messages.failure(&failure);
+            app.messages.flush();
+            let question = "Unlock it on the nodes that answer, although they are no quorum?";
+            if !consent::ask(question.to_owned()).await? {
+                return Err(Failure::new(Exit::Declined, "nothing was unlocked: the answer was no"));
+            }
+        }
+        let quorum = unconnected(&settings.builder())?;
+        let unlocked = match self.resource(&quorum) {
+            Ok(resource) => admin::force_unlock(&quorum, resource).await,
+            Err(error) => Err(error.into()),
+        };
+        // The unlocks of known leases may still be on their way to the nodes that answer.
+        drop(stopwatch::within(DELIVERY_TIMEOUT, quorum.shutdown_within(DELIVERY_TIMEOUT)).await);
+        match unlocked {
+            Ok(replies) => {
+                let (confirmed, _) = split(&replies);
+                app.messages.notice(&format!("unlocked on {}", confirmed.join(", ")));
+                Ok(Exit::Success)
+            }
+            Err(Error::NoQuorum(error)) => Err(partly_unlocked(error.node_replies())),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Returns the nodes that confirmed the unlock, and the reasons of the other nodes.
+fn split(replies: &NodeReplies) -> (Vec<String>, BTreeMap<String, String>) {
+    let (confirmed, open): (Vec<_>, Vec<_>) =
+        replies.iter().partition(|(_, reply)| **reply == NodeReply::Done);
+    let confirmed = confirmed.iter().map(|(node, _)| (*node).to_owned()).collect();
+    (confirmed, open.iter().map(|(node, reply)| ((*node).to_owned(), reply.to_string())).collect())
+}
+
+/// Returns the failure of an unlock that fewer nodes than a quorum confirmed. The message says which nodes did.
+fn partly_unlocked(replies: &NodeReplies) -> Failure {
+    let (confirmed, reasons) = split(replies);
+    let nodes = counted(confirmed.len() + reasons.len(), "node");
+    let message = if confirmed.is_empty() {
+        format!("no node was unlocked, {} of {nodes} needed: the lock may still be held", replies.needed())
+    } else {
+        format!(
+            "unlocked only on {} of {nodes}, {} needed: the lock may still be held on the other nodes, and ends there by \
+             its ttl unless its holder renews it",
+            confirmed.len(),
+            replies.needed()
+        )
+    };
+    let remedies = node_remedy::for_failures(replies);
+    let remedy = if remedies.is_empty() {
+        String::new()
+    } else {
+        format!("; {}, and run the command again", remedies.join(", "))
+    };
+    let confirmed = confirmed.into_iter().map(|node| format!("{node}: unlocked"));
+    let evidence = confirmed.chain(reasons.into_iter().map(|(node, reason)| format!("{node}: {reason}")));
+    let failure = Failure::new(Exit::NoQuorum, format!("{message}{remedy}"));
+    Failure { evidence: evidence.collect(), ..failure }
 }
 
 impl UnnotifiedNode {
@@ -203,10 +302,10 @@ impl fmt::Display for ForceUnlockOutput {
         let width = table::width();
         let mut table = table::table(&["node", "unlocked"], width);
         for node in &self.confirmed {
-            table.add_row([node, "confirmed"]);
+            table.add_row([node.as_str(), "confirmed"]);
         }
-        for node in &self.open {
-            table.add_row([node, "not confirmed: the key ends by its ttl"]);
+        for (node, reason) in &self.reasons {
+            table.add_row([node, &format!("not confirmed ({reason}): a key ends by its ttl")]);
         }
         writeln!(f, "{}", table.trim_fmt())?;
         let nodes = counted(self.confirmed.len() + self.open.len(), "node");

@@ -12,8 +12,17 @@ use redquorum::{
 use serde::Serialize;
 
 use crate::{
-    app::App, connect::NodeConnection, consent, counted::counted, doctor::gather::metadata, duration,
-    exit::Exit, failure::Failure, node_remedy, shortage::ShortageReporter, table,
+    app::App,
+    connect::NodeConnection,
+    consent,
+    counted::counted,
+    doctor::gather::metadata,
+    duration,
+    exit::Exit,
+    failure::Failure,
+    node_remedy,
+    shortage::{NOT_EVERY_NODE, ShortageReporter},
+    table,
     wait_report::report_connecting,
 };
 
@@ -90,7 +99,13 @@ impl Init {
             biased;
             outcome = init => outcome.map_err(|error| explained(error, &output.fingerprint))?,
             // Both forms of `init` wait for all nodes, not for a quorum.
-            never = report_connecting(&nodes, nodes.len(), &mut reporter, &app.messages) => match never {},
+            never = report_connecting(
+                &nodes,
+                nodes.len(),
+                NOT_EVERY_NODE,
+                &mut reporter,
+                &app.messages,
+            ) => match never {},
         };
         if let InitOutcome::AlreadyDone(replies) = outcome {
             ensure_quorum(&replies)?;

@@ -2,14 +2,14 @@
 
 use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
-use clap::{Args, value_parser};
+use clap::Args;
 use console::{Term, measure_text_width};
 use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
 use redquorum::{__command::connectors, Quorum, inspection::LockState};
 
 use crate::{
     app::App, changes::Changes, counted::counted, duration, exit::Exit, failure::Failure,
-    lock_view::LockView, name, partial_view::with_holders, stopwatch,
+    lock_view::LockView, name, number, partial_view::with_holders, stopwatch,
 };
 
 /// The number of slots that are inspected in parallel.
@@ -32,7 +32,8 @@ pub(crate) struct Inspect {
     /// The name of the lock
     name: OsString,
     /// Show this number of slots of a semaphore instead: 1 to 1024
-    #[arg(short = 'n', long, value_name = "COUNT", value_parser = value_parser!(u32).range(1..=1024))]
+    #[arg(short = 'n', long, value_name = "COUNT", value_parser = number::within(1_u32..=1024))]
+    #[arg(allow_negative_numbers = true)]
     permits: Option<u32>,
     /// Show the multi-permit lock of a semaphore instead, by which clients that acquire several permits take
     /// turns

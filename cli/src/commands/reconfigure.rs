@@ -17,7 +17,7 @@ use clap::Args;
 use console::Term;
 use nix::sys::signal::Signal;
 use redquorum::{
-    __command::connectors,
+    __command::{connectors, reconfigure_unless_done},
     QuorumBuilder, admin,
     error::{AdminError, NodeReply, Refusal},
 };
@@ -90,6 +90,8 @@ struct Move {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Moved,
+    /// The nodes belonged to the new configuration before.
+    MovedBefore,
     /// Nodes cannot distinguish the two configurations.
     NothingToMove,
     GivenUp,
@@ -149,10 +151,11 @@ impl Reconfigure {
         let message = format!("moving the quorum: no lock for about {}", duration::shown(longest));
         let waiting = WaitLine::show(&app.messages, message);
         may_have_changed.set(true);
-        let moved = admin::reconfigure(&old.builder(), &new.builder()).await;
+        let moved = reconfigure_unless_done(&old.builder(), &new.builder()).await;
         drop(waiting);
-        moved.map_err(|error| explained(error, false))?;
-        app.output.print(&change)?;
+        let is_moved = moved.map_err(|error| explained(error, false))?;
+        let outcome = if is_moved || is_same { change.outcome } else { Outcome::MovedBefore };
+        app.output.print(&Move { outcome, ..change })?;
         Ok(Exit::Success)
     }
 }
@@ -259,6 +262,10 @@ impl Outcome {
     fn text(self) -> &'static str {
         match self {
             Self::Moved => "the quorum was moved: give all clients the new settings",
+            Self::MovedBefore => {
+                "nothing was moved: the nodes belong to the new configuration (--to) already; give all clients the new \
+                 settings"
+            }
             Self::NothingToMove => {
                 "nothing was moved: every node belongs to the quorum, and nodes check none of the changed \
                  settings: give all clients the new settings"

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, value_parser};
+use clap::Args;
 use redquorum::{
     Lease, LockGuard, MultiLock, Permit, Quorum, Semaphore,
     error::{Error, NodeReplies},
@@ -18,7 +18,7 @@ use crate::{
     duration,
     exit::Exit,
     failure::Failure,
-    holders, name,
+    holders, name, number,
     settings::Settings,
     supervise::{
         Job, JobEnd, LeaseTrouble,
@@ -50,7 +50,7 @@ pub(crate) struct Run {
     /// Run up to COUNT commands at a time instead of one: 1 to 1024, the same number for all users of
     /// the name
     #[arg(short = 'n', long, value_name = "COUNT", conflicts_with = "shared")]
-    #[arg(value_parser = value_parser!(u32).range(1..=1024))]
+    #[arg(value_parser = permits, allow_negative_numbers = true)]
     permits: Option<u32>,
     /// The time for which the nodes keep the lock without a renewal [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
@@ -59,7 +59,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
     /// The exit status instead of 75 if other clients hold the lock until the end of the wait: 1 to 255
-    #[arg(long, value_name = "STATUS", value_parser = value_parser!(u8).range(1..))]
+    #[arg(long, value_name = "STATUS", value_parser = number::within(1_u8..=255), allow_negative_numbers = true)]
     held_exit: Option<u8>,
     /// The time for which to retry while no quorum answers or can be connected [default: the ttl, or
     /// until nodes in quarantine vote again, if that is later; to connect, the file's connect_timeout,
@@ -74,6 +74,15 @@ pub(crate) struct Run {
     kill_after: Option<Duration>,
     #[command(flatten)]
     what: WhatToRun,
+}
+
+/// Parses the number of permits. The error names `--wait 0`, because `flock -n` makes one attempt.
+fn permits(text: &str) -> Result<u32, String> {
+    number::within(1..=1024)(text).map_err(|error| {
+        format!(
+            "{error}: `-n COUNT` runs up to COUNT commands at a time, and `--wait 0` makes one attempt for a lock"
+        )
+    })
 }
 
 /// The lock of a command, before it is acquired.
@@ -245,7 +254,7 @@ impl Run {
 
     /// Returns the message after a wait during which other clients held the lock.
     fn message_after_wait(&self, waited: Duration) -> String {
-        let (shown, waited) = (self.shown(), duration::shown(waited));
+        let (shown, waited) = (self.shown(), duration::given(waited));
         match (self.permits, self.names.len()) {
             (Some(permits), _) => {
                 let permits = counted(permits as usize, "permit");

@@ -100,7 +100,7 @@ pub(crate) fn remedy(text: &str, command: &str, keys: &str) -> String {
         ),
         Cause::Loading => "wait until the server has loaded its data, and check again".to_owned(),
         Cause::Busy => "wait for the long script, or end it (SCRIPT KILL), and check again".to_owned(),
-        Cause::ReadOnly => "name a master instead of this replica".to_owned(),
+        Cause::ReadOnly => "name its master instead of this replica".to_owned(),
         Cause::OutOfMemory => "raise maxmemory, or set a shorter counter_ttl".to_owned(),
         Cause::CannotPersist => {
             "let the server write to its disk: its log names the cause, such as a full disk".to_owned()

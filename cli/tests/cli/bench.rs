@@ -89,4 +89,15 @@ async fn a_benchmark_without_votes_counts_failures_and_fails() {
     assert_eq!(exit_code(&bench), 69, "{}", stdout(&bench));
     assert!(stdout(&bench).contains("lock: nodes in quarantine: "), "{}", stdout(&bench));
     assert!(stderr(&bench).contains("redquorum doctor"), "{}", stderr(&bench));
+    assert!(stderr(&bench).contains("redquorum: the last failure: no quorum for "), "{}", stderr(&bench));
+}
+
+#[tokio::test]
+async fn the_missing_answers_of_a_node_have_a_reason() {
+    let cluster = initialised_cluster().await;
+    cluster.server(2).kill().await;
+    let bench = output(command_on(&cluster, ["bench", "--tasks", "2", "--duration", "300ms"])).await;
+    assert_eq!(exit_code(&bench), 0, "{}", stderr(&bench));
+    let reason = format!("127.0.0.1:{}: unreachable: ", cluster.server(2).port());
+    assert!(stdout(&bench).contains(&reason), "{}", stdout(&bench));
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     redquorum::{
         TIME_LIMIT, command_admitting_new_nodes, command_on, exit_code, json, output, redquorum, stderr,
-        stdout,
+        stdout, without_patience,
     },
     scratch::Scratch,
 };
@@ -134,8 +134,10 @@ async fn a_missing_permission_to_unsubscribe_or_to_load_scripts_is_found_alone()
     let (level, text) = found(&blind, "scripts", port);
     assert_eq!(level, "fail", "{text}");
     assert!(text.starts_with("scripts do not work: script|load ("), "{text}");
+    assert!(text.contains("a server without the script, such as after a restart, grants no lock"), "{text}");
     assert!(text.ends_with("; ACL SETUSER ... +script|load"), "{text}");
-    assert_finding(&blind, "quorum", None, "fail", "0 of 3 nodes vote");
+    // The servers have the script since `init`, so they grant locks to this user.
+    assert_finding(&blind, "quorum", None, "ok", "3 of 3 nodes vote");
 }
 
 #[tokio::test]
@@ -383,6 +385,22 @@ async fn the_remedy_for_a_renamed_command_names_the_command() {
                 assert!(!text.contains(wrong), "{wrong:?} is in {text}");
             }
         }
+        if renamed == "INFO" {
+            let run = output(command_on(&cluster, ["run", "job", "--wait", "0", "--", "true"])).await;
+            let init = output(command_on(&cluster, ["init"])).await;
+            for refused in [run, init] {
+                assert_eq!(exit_code(&refused), 78, "{}", stderr(&refused));
+                let text = stderr(&refused);
+                assert!(text.contains("no command INFO") && text.contains("`rename-command`"), "{text}");
+                assert!(!text.contains("ACL SETUSER"), "{text}");
+            }
+        }
+        if matches!(renamed, "TIME" | "ZADD") {
+            let run = ["run", "job", "--shared", "--quorum-timeout", "0s", "-c", "true"];
+            let run = output(without_patience(command_admitting_new_nodes(&cluster, run))).await;
+            assert_eq!(exit_code(&run), 69, "{renamed}: {}", stderr(&run));
+            assert!(stderr(&run).contains("`redquorum doctor` names the command"), "{}", stderr(&run));
+        }
         if renamed == "EVAL" {
             // SCRIPT LOAD is enough for locks.
             let run = output(command_admitting_new_nodes(&cluster, ["run", "job", "--", "true"])).await;
@@ -414,6 +432,10 @@ async fn the_remedy_for_a_cluster_node_is_a_standalone_master() {
         stdout(&doctor)
     );
     assert_finding(&doctor, "metadata", Some(cluster.server(0).port()), "warn", "standalone");
+    for command in [&["run", "job", "-c", "true"][..], &["init"], &["init", "--if-needed"]] {
+        let refused = output(command_on(&cluster, command)).await;
+        assert_eq!(exit_code(&refused), 78, "{command:?}: {}", stderr(&refused));
+    }
 }
 
 /// Servers with these settings can lose votes in a restart. With a restart guard, this breaks no promise.

@@ -1,6 +1,8 @@
 //! The exit statuses and errors of commands. The statuses after a loss, of leaders and after signals are tested in
 //! `loss`, `election` and `signals`.
 
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+
 use redquorum_tests::{Cluster, eventually};
 
 use super::{
@@ -71,7 +73,7 @@ async fn a_held_lock_is_reported_at_once_or_after_the_wait() {
     eventually(TIME_LIMIT, "the lock is held", async || scratch.path().join("held").exists()).await;
     for (wait, found) in [
         ("0", "another client holds job: --wait 0 makes one attempt, and a longer --wait waits"),
-        ("300ms", "job was not free within --wait 300.0ms"),
+        ("300ms", "job was not free within --wait 300ms"),
     ] {
         let other = output(run(&cluster, &["job", "--wait", wait], "true")).await;
         assert_eq!(exit_code(&other), 75, "{}", stderr(&other));
@@ -108,12 +110,12 @@ async fn an_error_names_the_holder_in_a_line_of_its_own_on_a_terminal() {
     let waiter = run(&cluster, &["Grüße", "--wait", "1s"], "true");
     let in_terminal = on_a_terminal(&waiter);
     let line = stderr(&output(waiter).await);
-    let held_by = "redquorum: Grüße was not free within --wait 1.0s; Grüße is held by ";
+    let held_by = "redquorum: Grüße was not free within --wait 1s; Grüße is held by ";
     assert!(line.starts_with(held_by) && line.trim_end().ends_with("s unless it is renewed"), "{line}");
     assert_eq!(line.lines().count(), 1, "{line}");
     let shown = stdout(&output(in_terminal).await);
     assert_eq!(shown.lines().filter(|line| line.starts_with("  Grüße is held by ")).count(), 1, "{shown}");
-    let is_reported = |line: &str| line.ends_with("redquorum: Grüße was not free within --wait 1.0s");
+    let is_reported = |line: &str| line.ends_with("redquorum: Grüße was not free within --wait 1s");
     assert!(shown.lines().any(is_reported), "{shown}");
     let inspected = stdout(&output(command_admitting_new_nodes(&cluster, ["inspect", "Grüße"])).await);
     assert!(inspected.contains("Grüße is held by "), "{inspected}");
@@ -133,7 +135,7 @@ async fn the_holders_of_several_names_and_of_permits_are_named() {
         (
             &["free", "job"][..],
             "300ms",
-            "free, job were not all free at once within --wait 300.0ms; job is held by web-1/",
+            "free, job were not all free at once within --wait 300ms; job is held by web-1/",
             "web-1/",
         ),
         (
@@ -146,7 +148,7 @@ async fn the_holders_of_several_names_and_of_permits_are_named() {
         (
             &["gpu", "-n", "1"],
             "300ms",
-            "gpu has 1 permit, and none was free within --wait 300.0ms; slot 0 of gpu is held by web-2/",
+            "gpu has 1 permit, and none was free within --wait 300ms; slot 0 of gpu is held by web-2/",
             "web-2/",
         ),
         (
@@ -213,20 +215,66 @@ async fn invalid_arguments_are_a_usage_error() {
         (&["run", "job"], "or give `-c TEXT`"),
         (&["elect", "job", "--value", "v"], "or give `-c TEXT`"),
         (&["run", "job", "-c", "true", "--", "true"], "cannot be used with"),
-        (&["run", "job", "--held-exit", "0", "--", "true"], "0 is not in 1..=255"),
-        (&["run", "job", "--held-exit", "256", "--", "true"], "256 is not in 1..=255"),
+        (&["run", "job", "--held-exit", "0", "--", "true"], "expected a whole number from 1 to 255"),
+        (&["run", "job", "--held-exit", "256", "--", "true"], "expected a whole number from 1 to 255"),
         (&["run", "job", "make", "report"], "tip: put `--` before the command"),
         (&["elect", "job", "--value", "v"], "tip: put `--` before the command"),
         (&["run", "job", "--ttl", "30", "--", "true"], "the unit is missing: write it like 30s"),
         (&["run", "job", "--kill-after", "20s", "--", "true"], "give 14s or less"),
         (&["run", "job", "--on-loss", "kill", "--kill-after", "1s", "--", "true"], "--on-loss term"),
         (&["elect", "job", "--value", "v", "--on-loss", "ignore", "--", "true"], "ignore"),
+        (
+            &["run", "job", "-n", "many", "--", "true"],
+            "expected a whole number from 1 to 1024: `-n COUNT` runs",
+        ),
+        (&["run", "job", "-n", "-5", "--", "true"], "expected a whole number from 1 to 1024"),
+        (&["inspect", "gpu", "-n", "100000"], "expected a whole number from 1 to 1024"),
+        (&["inspect", "gpu", "-n", "-5"], "expected a whole number from 1 to 1024"),
+        (&["force-unlock", "gpu", "--slot", "-1"], "expected a whole number from 0 to 1023"),
+        (&["doctor", "--clients", "-5"], "expected a whole number from 1 to 4294967295"),
+        (&["doctor", "--clients", "99999999999999999999"], "expected a whole number from 1 to 4294967295"),
+        (&["doctor", "--watch", "-1s"], "unexpected argument '-1"),
+        (&["bench", "--tasks", "-5"], "expected a number from 1 to 4000"),
         (&["run", "redquorum:node", "--", "true"], "reserved"),
         (&["run", "job", "job", "--", "true"], "twice"),
     ] {
         let refused = output(command_admitting_new_nodes(&cluster, arguments)).await;
         assert_eq!(exit_code(&refused), 64, "{arguments:?}: {}", stderr(&refused));
         assert!(stderr(&refused).contains(named), "{arguments:?}: {}", stderr(&refused));
+        let is_of_inspect = arguments.starts_with(&["inspect"]);
+        assert!(!(is_of_inspect && stderr(&refused).contains("--wait")), "{}", stderr(&refused));
+        assert!(!stderr(&refused).contains("use '-- -"), "{arguments:?}: {}", stderr(&refused));
+    }
+}
+
+#[tokio::test]
+async fn the_option_of_a_value_that_is_not_utf_8_is_named() {
+    let value = |text: &[u8]| OsStr::from_bytes(text).to_owned();
+    for (arguments, option) in [
+        ([value(b"--label"), value(b"a\xff"), value(b"list")], "--label"),
+        ([value(b"--node=redis://:secret\xff@a"), value(b"list"), value(b"x")], "--node"),
+        ([value(b"bench"), value(b"--prefix"), value(b"\xff")], "--prefix"),
+    ] {
+        let refused = output(redquorum(arguments)).await;
+        let text = stderr(&refused);
+        assert_eq!(exit_code(&refused), 64, "{text}");
+        assert!(text.contains(&format!("the value of {option} is not UTF-8")), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
+}
+
+/// The pipe has no reader from the beginning.
+#[tokio::test]
+async fn a_closed_output_ends_every_printing_command_as_sigpipe() {
+    for arguments in [&["help"][..], &["--version"], &["run", "--help"], &["man"], &["completions", "bash"]] {
+        let mut command = redquorum(arguments);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        command.stdout(writer);
+        let ended = output(command).await;
+        assert_eq!(exit_code(&ended), 128 + 13, "{arguments:?}: {}", stderr(&ended));
+        let words = "redquorum: cannot write to standard output: ";
+        assert!(stderr(&ended).starts_with(words), "{arguments:?}: {}", stderr(&ended));
     }
 }
 

@@ -110,17 +110,18 @@ async fn manual_pages_are_printed_or_written_to_a_directory() {
     let page = output(redquorum(["man"])).await;
     assert!(stdout(&page).contains(".TH redquorum 1"), "{}", stdout(&page));
     let scratch = Scratch::new();
-    let written = output(redquorum(["man", scratch.path().to_str().unwrap()])).await;
+    let directory = scratch.file("new/man1");
+    let written = output(redquorum(["man", &directory])).await;
     assert_eq!((exit_code(&written), stdout(&written)), (0, String::new()), "{}", stderr(&written));
     for page in ["redquorum.1", "redquorum-run.1", "redquorum-elect.1", "redquorum-observe.1"] {
-        assert!(scratch.read(page).contains(".SH NAME"), "{page}");
+        assert!(scratch.read(&format!("new/man1/{page}")).contains(".SH NAME"), "{page}");
     }
     assert!(
-        scratch.read("redquorum-run.1").contains(r"admit\-new\-nodes"),
+        scratch.read("new/man1/redquorum-run.1").contains(r"admit\-new\-nodes"),
         "the page has the shared options"
     );
-    assert!(!scratch.path().join("redquorum-exec-child.1").exists());
-    let page = scratch.read("redquorum-run.1");
+    assert!(!scratch.path().join("new/man1/redquorum-exec-child.1").exists());
+    let page = scratch.read("new/man1/redquorum-run.1");
     let synopsis = page.split(".SH SYNOPSIS").nth(1).and_then(|rest| rest.split(".SH").next()).unwrap();
     let places =
         ["shared", "ttl", "kill\\-after", "command", "node", "config", "verbose", "help"].map(|option| {
@@ -129,7 +130,7 @@ async fn manual_pages_are_printed_or_written_to_a_directory() {
                 .unwrap_or_else(|| panic!("{option} is not in {synopsis}"))
         });
     assert!(places.is_sorted(), "the options of the command precede the shared options: {synopsis}");
-    let nowhere = output(redquorum(["man", "/nowhere"])).await;
+    let nowhere = output(redquorum(["man", "/dev/null/man1"])).await;
     assert_eq!(exit_code(&nowhere), 74, "{}", stderr(&nowhere));
 }
 

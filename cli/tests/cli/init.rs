@@ -134,7 +134,10 @@ async fn init_names_the_node_that_it_waits_for() {
             "127.0.0.1:{}: unreachable: connected, but no answer to HELLO within ",
             cluster.server(1).port()
         );
-        assert!(line.starts_with("redquorum: no quorum: 2 of 3 nodes answer, 3 needed; "), "{line}");
+        assert!(
+            line.starts_with("redquorum: `init` needs every node: 2 of 3 nodes answer, 3 needed; "),
+            "{line}"
+        );
         assert!(line.contains(&silent), "{line}");
         assert!(init.try_wait().unwrap().is_none(), "init has ended before the node answers");
     }

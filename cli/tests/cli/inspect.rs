@@ -320,6 +320,45 @@ async fn force_unlock_needs_yes_without_a_terminal() {
     guard.renew().await.unwrap_err();
 }
 
+/// The nodes that answer are no quorum, so the lock may still be held elsewhere.
+#[tokio::test]
+async fn force_unlock_without_a_quorum_unlocks_the_nodes_that_answer() {
+    let cluster = Cluster::start(3).await;
+    let guard = client(&cluster).await.red_lock("job").lock().await.unwrap();
+    for server in cluster.some(1..3) {
+        server.kill().await;
+    }
+    let done = output(without_patience(command_on(&cluster, ["force-unlock", "--yes", "job"]))).await;
+    let text = stderr(&done);
+    assert_eq!(exit_code(&done), 69, "{text}");
+    let node = format!("127.0.0.1:{}: unlocked", cluster.server(0).port());
+    for words in ["unlocked only on 1 of 3 nodes, 2 needed", &node, "start the nodes that did not answer"] {
+        assert!(text.contains(words), "{words:?} is not in {text}");
+    }
+    assert!(!cluster.server(0).keys().await.contains(&"job".to_owned()));
+    drop(guard);
+    cluster.server(0).kill().await;
+    let done = output(without_patience(command_on(&cluster, ["force-unlock", "--yes", "job"]))).await;
+    assert_eq!(exit_code(&done), 69, "{}", stderr(&done));
+    assert!(stderr(&done).contains("no node was unlocked"), "{}", stderr(&done));
+}
+
+#[tokio::test]
+async fn force_unlock_of_a_free_lock_with_a_dead_node_notifies_no_holder() {
+    let cluster = Cluster::start(3).await;
+    drop(client(&cluster).await);
+    cluster.server(2).kill().await;
+    let done = output(without_patience(command_on(&cluster, ["force-unlock", "--yes", "job"]))).await;
+    assert_eq!(exit_code(&done), 0, "{}", stderr(&done));
+    assert!(!stderr(&done).contains("living holder"), "{}", stderr(&done));
+    let row = "not confirmed (";
+    assert!(
+        stdout(&done).contains(row) && stdout(&done).contains("a key ends by its ttl"),
+        "{}",
+        stdout(&done)
+    );
+}
+
 #[tokio::test]
 async fn the_json_of_force_unlock_names_the_former_holder() {
     let cluster = Cluster::start(3).await;

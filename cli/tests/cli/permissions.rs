@@ -147,6 +147,45 @@ async fn a_missing_permission_is_reported_with_the_user_and_the_name_of_the_sema
     }
 }
 
+/// Redis up to 7.0 does not name the command that a script may not call.
+#[tokio::test]
+async fn a_missing_permission_names_the_command_or_doctor() {
+    let (cluster, command) = nodes(ServerOptions::default(), "~* &* +@all").await;
+    let made = output(command(&["init"])).await;
+    assert_eq!(exit_code(&made), 0, "{}", stderr(&made));
+    for server in cluster.servers() {
+        server.command(&["ACL", "SETUSER", "app", "-get"]).await;
+    }
+    let run = output(command(&["run", "x", "--quorum-timeout", "0s", "-c", "true"])).await;
+    assert_eq!(exit_code(&run), 69, "{}", stderr(&run));
+    let text = stderr(&run);
+    assert!(
+        text.contains("'get'") || text.contains("`redquorum doctor` names the missing permission"),
+        "{text}"
+    );
+}
+
+/// A user with these permissions lacks commands that no vote needs.
+#[tokio::test]
+async fn doctor_counts_a_node_that_grants_locks_as_a_voter() {
+    for lacking in ["-decr", "-del", "-eval", "-script", "-hgetall"] {
+        let (cluster, command) = nodes(ServerOptions::default(), "~* &* +@all").await;
+        let made = output(command(&["init"])).await;
+        assert_eq!(exit_code(&made), 0, "{}", stderr(&made));
+        for server in cluster.servers() {
+            server.command(&["ACL", "SETUSER", "app", lacking]).await;
+        }
+        let run = output(command(&["run", "x", "--wait", "0", "-c", "true"])).await;
+        assert_eq!(exit_code(&run), 0, "{lacking}: {}", stderr(&run));
+        let doctor = output(command(&["--json", "doctor", "--all", "--watch", "0"])).await;
+        assert_eq!(exit_code(&doctor), 81, "{lacking}: {}", stdout(&doctor));
+        let findings = json(&doctor);
+        let quorum: Vec<_> = findings.iter().filter(|finding| finding["check"] == "quorum").collect();
+        assert_eq!(quorum[0]["level"], "ok", "{lacking}: {quorum:?}");
+        assert_eq!(quorum[0]["found"], "3 of 3 nodes vote, 2 needed", "{lacking}");
+    }
+}
+
 /// The client logs a reason once for each connection, even if many notices are refused.
 #[tokio::test]
 async fn a_refused_notice_is_logged_once_for_each_node() {

@@ -91,6 +91,9 @@ async fn a_confirmed_move_succeeds_and_refuses_old_clients() {
 
     let again = output(fixture.reconfigure(&["--yes"])).await;
     assert_eq!(exit_code(&again), 0, "{}", stderr(&again));
+    let nothing = "nothing was moved: the nodes belong to the new configuration (--to) already";
+    assert!(stdout(&again).contains(nothing), "{}", stdout(&again));
+    assert!(!stdout(&again).contains("the quorum was moved"), "{}", stdout(&again));
 }
 
 #[tokio::test]
@@ -142,7 +145,7 @@ async fn a_move_closes_no_node_until_each_new_node_answers() {
     let failed = output(fixture.reconfigure(&["--yes"])).await;
     assert_eq!(exit_code(&failed), 69, "{}", stderr(&failed));
     let printed = stderr(&failed);
-    let advice = "no node is closed: start the nodes that did not answer, and run the command again";
+    let advice = "no node is closed: start the nodes that did not answer, or correct their addresses, and run the command again";
     assert!(printed.contains(&fixture.node(3)) && printed.trim_end().ends_with(advice), "{printed}");
     assert_eq!(fixture.run_status("old").await, 0);
     fixture.cluster.server(3).restart_empty().await;

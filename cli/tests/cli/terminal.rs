@@ -119,7 +119,7 @@ async fn a_message_is_written_above_the_animated_line() {
     let shown = wait_for_output(on_a_terminal(&bench).spawn().unwrap()).await;
     assert!(stdout(&shown).contains("measuring for"), "the animated line was not drawn: {}", stdout(&shown));
     let screen = screen(100, &shown.stdout);
-    assert!(screen.starts_with("redquorum: 1 task loads the servers for 1.0s\n"), "{screen}");
+    assert!(screen.starts_with("redquorum: 1 task loads the servers for 1s\n"), "{screen}");
     assert!(!screen.contains("measuring for"), "{screen}");
 }
 

@@ -1,4 +1,4 @@
--- init.lua  ARGV fingerprint, is_real 0|1, time  ->  registered incarnation|false [quarantine] | already_registered fingerprint | no_run_id | clock_off by | error READONLY
+-- init.lua  ARGV fingerprint, is_real 0|1, time  ->  registered incarnation|false [quarantine] | already_registered fingerprint | no_run_id [error] | clock_off by | error READONLY
 node.arity.init = 3
 function node.init(_, fingerprint, is_real, time_of_client)
   local metadata = node.metadata()

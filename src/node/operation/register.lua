@@ -1,4 +1,4 @@
--- register.lua  ARGV fingerprint, new nodes: quarantine|admit|leave, time, quarantine, renewals after  ->  registered incarnation|false [quarantine] | no_run_id | clock_off by | error READONLY
+-- register.lua  ARGV fingerprint, new nodes: quarantine|admit|leave, time, quarantine, renewals after  ->  registered incarnation|false [quarantine] | no_run_id [error] | clock_off by | error READONLY
 node.arity.register = 5
 function node.register(_, fingerprint, new_nodes, time_of_client, lasts, renewals_after)
   local metadata = node.metadata()

@@ -85,6 +85,11 @@ pub(super) fn unfit_server(reply: ScriptReply<'_>) -> Option<Answer> {
             Some(Answer::Error(NodeError::ClockOff { gap, is_node_ahead }))
         }
         ScriptReply::Tagged(b"no_run_id", []) => Some(Answer::Error(NodeError::RunIdForbidden)),
+        ScriptReply::Tagged(b"no_run_id", [problem]) => {
+            let is_missing = wire::text(problem)?.to_ascii_lowercase().contains("unknown");
+            let error = if is_missing { NodeError::InfoMissing } else { NodeError::RunIdForbidden };
+            Some(Answer::Error(error))
+        }
         ScriptReply::Tagged(..) | ScriptReply::Number(_) => None,
     }
 }

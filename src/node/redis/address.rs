@@ -93,7 +93,10 @@ fn host_without_port(text: &str) -> Option<&str> {
 
 /// Returns the text in which the redis crate describes the fault of a url. This text does not quote the url.
 pub(super) fn reason(error: &RedisError) -> String {
-    error.detail().map_or_else(|| error.to_string(), ToOwned::to_owned)
+    let text = error.to_string();
+    // Without a detail, the text ends with the name of a kind in the API of the redis crate.
+    let without_kind = || text.trim_end_matches("- InvalidClientConfig").trim_end();
+    error.detail().unwrap_or_else(without_kind).to_owned()
 }
 
 #[cfg(test)]

@@ -127,7 +127,9 @@ impl NodeConnector {
             let mut select = redis::cmd("SELECT");
             let selecting = select.arg(endpoint.database()).query_async::<()>(&mut connection);
             let selected = limit.step(DialStep::Login, selecting).await?;
-            selected.map_err(|error| classify(&error).with_user(user.as_deref()))?;
+            selected.map_err(|error| {
+                classify(&error).with_database(endpoint.database()).with_user(user.as_deref())
+            })?;
         }
         Ok(connection)
     }

@@ -103,7 +103,8 @@ impl RawConnection {
             return Err(refusal);
         }
         if let Some(selected) = selected {
-            limit.step(DialStep::Login, raw.receive(selected)).await??;
+            let selected = limit.step(DialStep::Login, raw.receive(selected)).await?;
+            selected.map_err(|error| error.with_database(database))?;
         }
         Ok((raw, hello_reply))
     }

@@ -198,7 +198,15 @@ fn handshake_failed(error: &io::Error) -> NodeError {
         );
         return NodeError::Unreachable(why.into());
     }
-    NodeError::Tls(describe(error).into())
+    let why = describe(error);
+    // The name is of an error of rustls, which has no words for it.
+    let remedy = if why.contains("CaUsedAsEndEntity") {
+        ": the server presents the certificate of a CA as its own; give the server a certificate that is no CA, signed by \
+         the CA"
+    } else {
+        ""
+    };
+    NodeError::Tls(format!("{why}{remedy}").into())
 }
 
 #[cfg(test)]
@@ -211,5 +219,9 @@ mod tests {
         assert!(matches!(&closed, NodeError::Unreachable(why) if why.contains("maxclients")), "{closed}");
         let untrusted = handshake_failed(&io::Error::new(io::ErrorKind::InvalidData, "UnknownIssuer"));
         assert!(matches!(untrusted, NodeError::Tls(_)), "{untrusted}");
+        let ca =
+            io::Error::new(io::ErrorKind::InvalidData, "invalid peer certificate: Other(CaUsedAsEndEntity)");
+        let ca = handshake_failed(&ca).to_string();
+        assert!(ca.contains("the server presents the certificate of a CA as its own"), "{ca}");
     }
 }

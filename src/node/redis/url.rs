@@ -16,6 +16,15 @@ const SENTINEL_PORT: u16 = 26379;
 /// the url in two. The first part then has no name.
 const NO_NAME: &str = "no name of a master set: a blank separates nodes, so write no blank between Sentinels";
 
+/// The reason in the error of a port that no server can have.
+const INVALID_PORT: &str = "its port is no number from 1 to 65535";
+
+/// The hint in the error of a url with a `;`.
+const SEPARATORS: &str = " (commas or blanks separate the urls of several nodes, `;` does not)";
+
+/// The schemes of nodes that are one server.
+const SCHEMES: [&str; 7] = ["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"];
+
 /// The hint of every error, because an unescaped character of a password changes the meaning of the text after the
 /// character.
 const ESCAPES: &str = "write `/`, `?`, `#`, `%`, `@` and the blank of a user or a password as %2F, %3F, %23, %25, %40 and \
@@ -32,11 +41,20 @@ pub(super) fn parse(url: &str, tls_settings: &mut TlsSettings) -> Result<Destina
 }
 
 fn server(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, ConfigError> {
+    // A `;` in a wrong url is likely to separate urls.
+    let separators = if url.contains(';') { SEPARATORS } else { "" };
     let refused = |reason: String| ConfigError::Url {
         url: address::without_password(url).into(),
-        reason: format!("{reason}: write a node's url like redis://10.0.0.1:6379, and {ESCAPES}").into(),
+        reason: format!("{reason}{separators}: write a node's url like redis://10.0.0.1:6379, and {ESCAPES}")
+            .into(),
     };
-    let mut parsed = parse_redis_url(url).ok_or_else(|| refused("it is no url of a server".to_owned()))?;
+    let mut parsed = parse_redis_url(url).ok_or_else(|| refused(fault_of_text(url)))?;
+    if !url.contains("://") {
+        return Err(refused(fault_of_text(url)));
+    }
+    if parsed.port() == Some(0) {
+        return Err(refused(INVALID_PORT.to_owned()));
+    }
     let is_secured = matches!(parsed.scheme(), "rediss" | "valkeys");
     match parsed.fragment() {
         None => {}
@@ -58,11 +76,46 @@ fn server(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, Conf
         // have switched on. The connector adds TLS.
         parsed.set_scheme("redis").map_err(|()| refused("it is no url of a server".to_owned()))?;
     }
+    if !is_socket && parsed.host_str().is_none_or(str::is_empty) {
+        return Err(refused("it has no host".to_owned()));
+    }
+    // The path is not quoted, because a password that was not escaped may be part of it.
+    let database = parsed.path().trim_matches('/');
+    if !is_socket && !database.is_empty() && database.parse::<i64>().is_err() {
+        let rule = "the text after the host is no number of a database, as in redis://10.0.0.1:6379/1";
+        return Err(refused(rule.to_owned()));
+    }
     let client = Client::open(parsed).map_err(|error| refused(address::reason(&error)))?;
     let settings = client.get_connection_info().redis_settings();
     refuse_login(settings.username(), settings.password(), settings.db()).map_err(refused)?;
     let connector = is_secured.then(|| tls_settings.connector(url)).transpose()?;
     Ok(Destination::Server(Endpoint::of(&client, connector)))
+}
+
+/// Returns the fault of a text that is no url of a server. The fault quotes no part of the text.
+fn fault_of_text(text: &str) -> String {
+    let fault = match text.split_once("://") {
+        None => "no `scheme://` begins it",
+        Some((scheme, _)) if !SCHEMES.contains(&&*scheme.to_ascii_lowercase()) => {
+            "its scheme is none of redis, rediss, unix and redis+sentinel (or valkey, valkeys, redis+unix, valkey+unix, \
+             rediss+sentinel, valkey+sentinel and valkeys+sentinel)"
+        }
+        Some((_, rest)) if has_invalid_port(rest) => INVALID_PORT,
+        Some(_) => "it is no url of a server",
+    };
+    fault.to_owned()
+}
+
+/// Whether a url has a host with a port that is no number from 1 to 65535. `rest` is the text after `://`.
+fn has_invalid_port(rest: &str) -> bool {
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let server = authority.rsplit_once('@').map_or(authority, |(_, server)| server);
+    match server.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && !server.ends_with(']') => {
+            !port.is_empty() && !port.parse::<u16>().is_ok_and(|port| port > 0)
+        }
+        _ => false,
+    }
 }
 
 /// Parses `[user:password@]host[:port],...` `/name` `[?db=...&sentinel_user=...&sentinel_pass=...&sentinel_tls=...]`.
@@ -92,8 +145,12 @@ fn master_set(
     let mut last = None;
     for host in hosts.split(',') {
         let parsed = parse_redis_url(&format!("redis://{credentials}{host}/{tail}"));
-        let parsed =
-            parsed.ok_or_else(|| refused("a host or a port of a Sentinel cannot be read".to_owned()))?;
+        let parsed = parsed.ok_or_else(|| {
+            refused(
+                "a host or a port of a Sentinel cannot be read (a port is a number from 1 to 65535)"
+                    .to_owned(),
+            )
+        })?;
         let sentinel = parsed.host_str().filter(|host| !host.is_empty());
         let sentinel = sentinel.ok_or_else(|| refused("a Sentinel without a host".to_owned()))?;
         addresses.push((sentinel.to_owned(), parsed.port().unwrap_or(SENTINEL_PORT)));

@@ -81,7 +81,7 @@ impl Configuration {
     }
 
     async fn move_to(&self, to: &Self) -> Result<(), AdminError> {
-        reconfigure_with(&self.administrator(), &to.administrator(), to.name).await
+        reconfigure_with(&self.administrator(), &to.administrator(), to.name).await.map(drop)
     }
 
     async fn give_up_move_to(&self, to: &Self) -> Result<(), AdminError> {
@@ -791,7 +791,7 @@ async fn an_admin_call_ends_when_a_client_of_the_call_is_closed() {
             match call {
                 AdminCall::Init => init_with(before).await,
                 AdminCall::InitIfNeeded => init_if_needed_with(before).await.map(drop),
-                AdminCall::Move => reconfigure_with(before, after, new.name).await,
+                AdminCall::Move => reconfigure_with(before, after, new.name).await.map(drop),
                 AdminCall::GiveUp => give_up_with(before, after).await,
             }
         };

@@ -11,6 +11,10 @@ use crate::doctor::{
 /// The beginnings of the names of the commands that only wait queues and readers need.
 const QUEUE_COMMANDS: [&str; 2] = ["z", "pexpireat"];
 
+/// The commands without which a node still grants locks. `incr` only makes locks faster, a failed lock needs `decr`, an
+/// unlock needs `hdel`, a force-unlock needs `del`, and an inspection needs `hgetall`.
+const NOT_NEEDED_TO_VOTE: [&str; 5] = ["incr", "decr", "hdel", "del", "hgetall"];
+
 /// The command that only listings need.
 const LISTING_COMMAND: &str = "scan";
 
@@ -43,6 +47,19 @@ pub(super) fn judge(access: &Access) -> Vec<Finding> {
     findings
 }
 
+/// Whether the node grants no lock to the user, because a permission that every vote needs is missing. A missing
+/// permission for `INFO` is judged by the restart guard.
+pub(super) fn prevents_votes(access: &Access) -> bool {
+    // A user that cannot load the script may still run it by its hash.
+    let runs_scripts = access.by_hash.is_ok() && (access.by_text.is_ok() || access.loads.is_ok());
+    let Ok(trial) = &access.trial else { return true };
+    let is_needed =
+        |command: &str| is_for_locks(command) && command != "info" && !NOT_NEEDED_TO_VOTE.contains(&command);
+    let lacks_command = trial.of_cause(Cause::Command).any(|(command, _)| is_needed(command));
+    let lacks_key = trial.of_cause(Cause::Keys).next().is_some() || !access.lacking_keys.is_empty();
+    !runs_scripts || lacks_command || lacks_key
+}
+
 /// Judges the commands and keys that every lock needs.
 fn permissions(trial: &CommandTrial, lacking_keys: &[(&'static str, String)]) -> Finding {
     let commands = trial.of_cause(Cause::Command).filter(|(command, _)| is_for_locks(command));
@@ -71,8 +88,21 @@ fn waiting(trial: &CommandTrial) -> Finding {
         return Finding::ok("waiting", "all commands of wait queues and readers");
     };
     let rules: Vec<String> = names.iter().map(|name| format!("+{name}")).collect();
-    let found = format!("clients that wait or read are refused: {} ({text})", names.join(", "));
+    let found = format!("{}: {} ({text})", effect_on_waiting(&names), names.join(", "));
     Finding::fail("waiting", found, acl(&rules))
+}
+
+/// Returns the effect of missing commands of wait queues and readers.
+fn effect_on_waiting(missing: &[&str]) -> &'static str {
+    let is_missing = |commands: [&str; 2]| commands.iter().any(|command| missing.contains(command));
+    if is_missing(["zadd", "pexpireat"]) {
+        "clients that read are refused, and clients that wait poll in no order"
+    } else if is_missing(["zrem", "zrange"]) {
+        "the keys of readers stay until their ttl ends, because unlocks of readers fail, and clients that wait poll in no \
+         order"
+    } else {
+        "clients that wait poll in no order"
+    }
 }
 
 /// Judges whether the server has all commands.
@@ -172,7 +202,12 @@ fn scripts(access: &Access) -> Finding {
         return Finding::ok("scripts", "scripts run by text and by hash");
     };
     let names: Vec<&str> = failed.iter().map(|(name, _)| *name).collect();
-    let found = format!("scripts do not work: {} ({text})", names.join(", "));
+    // A server keeps the script until its restart, so it grants locks to a user that cannot load the script.
+    let effect = match access.by_hash.is_ok() && access.loads.is_err() {
+        true => ": a server without the script, such as after a restart, grants no lock",
+        false => "",
+    };
+    let found = format!("scripts do not work: {} ({text}){effect}", names.join(", "));
     let forbidden = failed.iter().filter(|(_, text)| Cause::of(text) == Cause::Command);
     let rules: Vec<String> = forbidden.map(|(name, _)| format!("+{name}")).collect();
     let advice = if rules.is_empty() { remedy(text, command, OWN_KEYS) } else { acl(&rules) };

@@ -1,9 +1,15 @@
 //! The findings about the memory of a node: eviction and usage.
 
-use crate::doctor::{facts::Info, finding::Finding};
+use crate::{
+    counted::counted,
+    doctor::{facts::Info, finding::Finding},
+};
 
 /// The used percentage at which a node is nearly full.
 const NEARLY_FULL: u64 = 90;
+
+/// The largest used percentage that is shown.
+const MAX_SHOWN_PERCENTAGE: u64 = 999;
 
 pub(super) fn eviction(info: &Info) -> Finding {
     let advice = "CONFIG SET maxmemory-policy noeviction, and set the same in the server's configuration file: an \
@@ -25,7 +31,12 @@ pub(super) fn usage(info: &Info) -> Finding {
         return Finding::ok("memory", format!("{} used, without a maxmemory", megabytes(info.used_memory)));
     }
     let percentage = info.used_memory.saturating_mul(100) / info.max_memory;
-    let found = format!("{percentage} % of {} used", megabytes(info.max_memory));
+    let (used, most) = (megabytes(info.used_memory), megabytes(info.max_memory));
+    let found = match percentage {
+        // A larger percentage means that maxmemory is far below the memory of an empty server.
+        0..=MAX_SHOWN_PERCENTAGE => format!("{percentage} % of {most} used"),
+        _ => format!("{used} used, more than the maxmemory of {most}"),
+    };
     let advice = "raise maxmemory, or set a shorter counter_ttl: a full node grants no locks";
     match percentage {
         100.. => Finding::fail("memory", found, advice),
@@ -34,6 +45,10 @@ pub(super) fn usage(info: &Info) -> Finding {
     }
 }
 
+/// Returns a number of bytes in MiB, or in bytes if there is no whole MiB.
 fn megabytes(bytes: u64) -> String {
-    format!("{} MiB", bytes >> 20)
+    match bytes >> 20 {
+        0 => counted(usize::try_from(bytes).unwrap_or(usize::MAX), "byte"),
+        megabytes => format!("{megabytes} MiB"),
+    }
 }

@@ -64,6 +64,13 @@ fn of_server(
     is_moving: bool,
 ) -> Vec<Finding> {
     let mut findings = vec![Finding::ok("reachable", "the server answers with RESP3")];
+    if let Ok(info) = &server.info
+        && server::is_sentinel(info)
+    {
+        // A Sentinel has neither keys nor scripts, so every other check would fail with a remedy for a master.
+        findings.extend([server::version(info), server::mode(info)]);
+        return findings;
+    }
     match &server.info {
         Ok(info) => {
             findings.push(server::version(info));

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use super::{
-    clocks,
+    access, clocks,
     metadata::{Voting, voting},
 };
 use crate::{
@@ -14,9 +14,9 @@ use crate::{
     },
 };
 
-/// The checks of a node whose failure means that the node grants no lock to this user.
-const CHECKS_OF_VOTES: [&str; 8] =
-    ["mode", "role", "info", "clock", "scripts", "permissions", "commands", "writes"];
+/// The checks of a node whose failure means that the node grants no lock to this user. Of missing permissions,
+/// `access::prevents_votes` decides.
+const CHECKS_OF_VOTES: [&str; 6] = ["mode", "role", "info", "clock", "commands", "writes"];
 
 /// `of_nodes` has the findings about each node, in the order of the nodes.
 pub(super) fn judge(facts: &Facts, of_nodes: &[Vec<Finding>]) -> Vec<Finding> {
@@ -70,9 +70,13 @@ fn servers(facts: &Facts) -> Finding {
         }
     }
     if known_servers < facts.nodes.len() {
-        let found =
-            format!("cannot tell: only {known_servers} of {} nodes report a run_id", facts.nodes.len());
-        return Finding::warn("servers", found, "start the other nodes, or allow INFO, and check again");
+        let (unknown, nodes) = (facts.nodes.len().saturating_sub(known_servers), facts.nodes.len());
+        let found = format!(
+            "cannot tell: {} no run_id, which distinguishes servers",
+            some_of(unknown, nodes, "report")
+        );
+        let advice = "correct the failures of these nodes above: the server has to run, and to answer INFO";
+        return Finding::warn("servers", found, advice);
     }
     Finding::ok("servers", "all different")
 }
@@ -108,6 +112,7 @@ fn votes(facts: &Facts, of_nodes: &[Vec<Finding>]) -> Finding {
     let count = |wanted| {
         let nodes = facts.nodes.iter().zip(of_nodes).filter(|(_, findings)| !refuses_locks(findings));
         let servers = nodes.filter_map(|(node, _)| node.server.as_ref().ok());
+        let servers = servers.filter(|server| !access::prevents_votes(&server.access));
         servers.filter(|server| voting(server, &facts.expected) == wanted).count()
     };
     let (voting, unknown) = (count(Voting::Votes), count(Voting::Unknown));

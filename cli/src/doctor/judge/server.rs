@@ -45,6 +45,11 @@ pub(super) fn version(info: &Info) -> Finding {
     Finding::ok("version", format!("{kind} {version}"))
 }
 
+/// Whether the server is a Sentinel, which cannot be a node.
+pub(super) fn is_sentinel(info: &Info) -> bool {
+    info.mode == "sentinel"
+}
+
 pub(super) fn mode(info: &Info) -> Finding {
     match info.mode.as_str() {
         "standalone" => Finding::ok("mode", "standalone"),
@@ -53,7 +58,12 @@ pub(super) fn mode(info: &Info) -> Finding {
             "a node of a Redis Cluster, which moves keys and promotes replicas",
             "use standalone masters: set cluster-enabled no, and start the server without data",
         ),
-        "sentinel" => Finding::fail("mode", "a Sentinel, which keeps no keys", "name a master instead"),
+        "sentinel" => Finding::fail(
+            "mode",
+            "a Sentinel, which keeps no keys",
+            "name a master instead: redis+sentinel://HOST:PORT/NAME leads to the master that the Sentinel watches under \
+             that name",
+        ),
         other => Finding::warn(
             "mode",
             format!("cannot tell: {other:?}"),
@@ -68,7 +78,7 @@ pub(super) fn role(info: &Info) -> Finding {
         "slave" | "replica" => Finding::fail(
             "role",
             "a replica, which grants no locks",
-            "name a master instead, or make this server a master without data: REPLICAOF NO ONE, then FLUSHALL",
+            "name its master instead of this replica",
         ),
         other => {
             Finding::warn("role", format!("cannot tell: {other:?}"), "make sure that the server is a master")

@@ -210,9 +210,14 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| info(facts).version = "10.0".to_owned(), "version", Level::Ok, "10.0"),
     (|facts| info(facts).version = "new".to_owned(), "version", Level::Warn, "cannot tell"),
     (|facts| info(facts).mode = "cluster".to_owned(), "mode", Level::Fail, "Cluster"),
-    (|facts| info(facts).mode = "sentinel".to_owned(), "mode", Level::Fail, "Sentinel"),
+    (
+        |facts| info(facts).mode = "sentinel".to_owned(),
+        "mode",
+        Level::Fail,
+        "Sentinel; redis+sentinel://HOST:PORT/NAME",
+    ),
     (|facts| info(facts).mode = String::new(), "mode", Level::Warn, "cannot tell"),
-    (|facts| info(facts).role = "slave".to_owned(), "role", Level::Fail, "replica"),
+    (|facts| info(facts).role = "slave".to_owned(), "role", Level::Fail, "replica; its master"),
     (|facts| info(facts).role = String::new(), "role", Level::Warn, "cannot tell"),
     (
         |facts| info(facts).replicas = 1,
@@ -283,6 +288,12 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| info(facts).used_memory = 89 << 20, "memory", Level::Ok, "89 %"),
     (|facts| info(facts).used_memory = 90 << 20, "memory", Level::Warn, "90 %; counter_ttl"),
     (|facts| info(facts).used_memory = 101 << 20, "memory", Level::Fail, "101 %"),
+    (
+        |facts| info(facts).max_memory = 1,
+        "memory",
+        Level::Fail,
+        "50 MiB used, more than the maxmemory of 1 byte",
+    ),
     (|facts| _ = for_clients(facts, 2000), "connections", Level::Ok, "maxclients 10000, for 2000 clients"),
     (
         |facts| _ = for_clients(facts, 4951),
@@ -479,6 +490,14 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         "no command `info`",
     ),
     (|facts| forbid(facts, "zadd"), "waiting", Level::Fail, "zadd (NOPERM; ACL SETUSER ... +zadd"),
+    (|facts| forbid(facts, "zadd"), "waiting", Level::Fail, "clients that read are refused"),
+    (
+        |facts| forbid(facts, "zrange"),
+        "waiting",
+        Level::Fail,
+        "the keys of readers stay until their ttl ends",
+    ),
+    (|facts| forbid(facts, "zscore"), "waiting", Level::Fail, "clients that wait poll in no order: zscore"),
     (|facts| forbid(facts, "pexpireat"), "waiting", Level::Fail, "+pexpireat"),
     (|facts| forbid(facts, "scan"), "listing", Level::Warn, "`redquorum list`; +scan"),
     (
@@ -688,7 +707,12 @@ const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
         Level::Fail,
         "node-1:6379 and node-2:6379 are one",
     ),
-    (|facts| server(facts).info = Err(forbidden()), "servers", Level::Warn, "only 2 of 3"),
+    (
+        |facts| server(facts).info = Err(forbidden()),
+        "servers",
+        Level::Warn,
+        "1 of 3 nodes reports no run_id; answer INFO",
+    ),
     (
         |facts| facts.nodes[1].hosts = facts.nodes[2].hosts.clone(),
         "machines",
@@ -714,7 +738,14 @@ const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| info(facts).role = "slave".to_owned(), "quorum", Level::Warn, "2 of 3 nodes vote"),
     (|facts| info(facts).mode = "cluster".to_owned(), "quorum", Level::Warn, "2 of 3 nodes vote"),
     (|facts| forbid(facts, "hset"), "quorum", Level::Warn, "2 of 3 nodes vote"),
-    (|facts| server(facts).access.loads = Err(forbidden()), "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (|facts| server(facts).access.by_hash = Err(forbidden()), "quorum", Level::Warn, "2 of 3 nodes vote"),
+    (|facts| server(facts).access.by_text = Err(forbidden()), "quorum", Level::Ok, "3 of 3 nodes vote"),
+    (|facts| server(facts).access.loads = Err(forbidden()), "quorum", Level::Ok, "3 of 3 nodes vote"),
+    (|facts| forbid(facts, "decr"), "quorum", Level::Ok, "3 of 3 nodes vote"),
+    (|facts| forbid(facts, "del"), "quorum", Level::Ok, "3 of 3 nodes vote"),
+    (|facts| forbid(facts, "hdel"), "quorum", Level::Ok, "3 of 3 nodes vote"),
+    (|facts| forbid(facts, "hgetall"), "quorum", Level::Ok, "3 of 3 nodes vote"),
+    (|facts| forbid(facts, "get"), "quorum", Level::Warn, "2 of 3 nodes vote"),
     (|facts| server(facts).info = Err(forbidden()), "quorum", Level::Warn, "2 of 3 nodes vote"),
     (|facts| clock(facts).ahead = 3602.0, "quorum", Level::Warn, "2 of 3 nodes vote"),
     (
@@ -787,6 +818,24 @@ fn check_case(case: &(FactsChange, &str, Level, &str), node: Option<&str>) {
         assert!(text.contains(words), "{words:?} is not in: {text}");
     }
     assert_eq!(finding.advice.is_none(), finding.level == Level::Ok, "advice: {text}");
+}
+
+/// A Sentinel refuses almost every command, so other findings would have remedies for a master.
+#[test]
+fn the_only_failure_of_a_sentinel_is_its_mode() {
+    let mut facts = sound_quorum();
+    info(&mut facts).mode = "sentinel".to_owned();
+    for command in ["set", "get", "time"] {
+        refuse(&mut facts, command, "ERR unknown command");
+    }
+    let findings = judge(&facts);
+    let of_sentinel: Vec<&str> = findings
+        .iter()
+        .filter(|finding| finding.node.as_deref() == Some("node-2:6379") && finding.level > Level::Ok)
+        .map(|finding| finding.check)
+        .collect();
+    assert_eq!(of_sentinel, ["mode"]);
+    assert!(finding_of(&findings, "quorum", None).found.contains("2 of 3 nodes vote"));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 -- Refuses the operation if the server cannot be a node of this client.
 function node.check_server(time_of_client)
   if not node.incarnation() and node.guard ~= 'off' then
-    node.refuse({ 'no_run_id' })
+    local info = redis.pcall('INFO', 'server')
+    node.refuse({ 'no_run_id', type(info) == 'table' and info.err or nil })
   end
   -- A replica is refused even if the metadata names this incarnation: until the replica reaches its master, the
   -- replica has its own data, which the data of the master will replace.

@@ -105,6 +105,31 @@ fn a_url_with_an_ignored_or_insecure_part_is_refused() {
 }
 
 #[test]
+fn a_text_that_is_no_url_is_refused_with_its_fault() {
+    for (url, fault) in [
+        ("redis://me:secret@10.0.0.1:99999", "its port is no number from 1 to 65535: write"),
+        ("redis://10.0.0.1:notaport", "its port is no number from 1 to 65535: write"),
+        ("redis://10.0.0.1:0", "its port is no number from 1 to 65535: write"),
+        ("redis://:secret@[::1]:65536/3", "its port is no number"),
+        ("redis+sentinel://a,b:99999/m", "a port is a number from 1 to 65535"),
+        ("http://me:secret@10.0.0.1", "its scheme is none of redis, rediss, unix and redis+sentinel"),
+        ("redi://10.0.0.1", "its scheme is none of"),
+        ("10.0.0.1:6379", "no `scheme://` begins it"),
+        ("redis:/10.0.0.1", "no `scheme://` begins it"),
+        ("redis:10.0.0.1", "no `scheme://` begins it"),
+        ("", "no `scheme://` begins it"),
+        ("a;b", "commas or blanks separate the urls of several nodes, `;` does not"),
+        ("redis://10.0.0.1;redis://10.0.0.2", "commas or blanks separate the urls of several nodes"),
+        ("redis://10.0.0.1/secret", "the text after the host is no number of a database, as in redis://"),
+        ("redis:///3", "it has no host"),
+    ] {
+        let reason = reason(url);
+        assert!(reason.contains(fault), "{url}: {reason}");
+        assert!(!reason.contains("InvalidClientConfig"), "{url}: {reason}");
+    }
+}
+
+#[test]
 fn an_invalid_master_set_is_refused_with_its_reason() {
     for (url, hint) in [
         ("redis+sentinel://a", "a blank separates nodes"),
