@@ -95,6 +95,8 @@ pub(crate) enum Mutation {
     ImpatientRenewals,
     /// A client that does not measure the response times of answers that come after the end of their attempts.
     DropLateLocks,
+    /// Vacancy queries that end, and vacancy polls that begin, as at nodes that answer quickly.
+    ImpatientVacancyQueries,
     /// A waiter for any one of many candidates that joins three queues.
     ThreeQueues,
     /// A waiter that makes no attempt at the end of the holder's ttl.

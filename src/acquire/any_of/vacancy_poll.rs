@@ -67,7 +67,8 @@ struct PollRequest {
 type Missed = Vec<usize>;
 
 impl CheckedAnyOf {
-    /// Polls all candidates, once in each longest poll interval, until a candidate is acquired.
+    /// Polls all candidates, once in each longest poll interval, until a candidate is acquired. At busy nodes, the polls
+    /// are rarer, by [`slowness`](Self::slowness).
     ///
     /// A candidate may become vacant without a notice to this call: the notice was lost, the lease expired, or the
     /// release watcher or the first waiter stands still. If an attempt at the candidate fails, because the candidate
@@ -88,7 +89,7 @@ impl CheckedAnyOf {
             let (shortest, longest) = POLL_DELAYS;
             let share = shortest + (longest - shortest) * context.jitter();
             let delay = match overdue.is_empty() {
-                true => self.settings.pacing.longest_poll.mul_f64(share),
+                true => self.settings.pacing.longest_poll.mul_f64(share * self.slowness()),
                 false => hand_over * PATIENCE,
             };
             let poll = async {
@@ -110,6 +111,17 @@ impl CheckedAnyOf {
                 }
             }
         }
+    }
+
+    /// Returns the multiple of the usual poll interval after which the next poll begins: 1 if any node answers quickly,
+    /// and at most 8, because a hedge is at most a node timeout.
+    ///
+    /// At busy nodes, candidates are vacant for long although their waiters are on the way. Then each poll finds such
+    /// candidates, and its attempts are in vain and cost nodes as much as many grants.
+    fn slowness(&self) -> f64 {
+        let shortest = self.settings.attempt.shortest_hedge();
+        let quickest = (0..self.context().nodes.len()).map(|node| self.hedge_of(node)).min();
+        quickest.map_or(1.0, |hedge| hedge.as_secs_f64() / shortest.as_secs_f64()).max(1.0)
     }
 
     /// Queries some candidates once, and locks the first vacant candidate, even ahead of waiters.
@@ -253,12 +265,12 @@ impl<'a> VacancyPoll<'a> {
         for (node, index) in assigned {
             by_node.entry(node).or_default().push(index);
         }
-        let next_node_at = Some(context.now() + self.any_of.settings.attempt.hedge);
         let max_resources = u32::try_from(MAX_ATTEMPTS_TRY_LOCK).unwrap_or(u32::MAX);
         for (node, candidates) in by_node {
             let resources = candidates.iter().map(|index| (self.any_of.resource_at)(*index)).collect();
             let vacant = Operation::Vacant(Vacant { resources, max_resources, ignores_marks: false });
             let request = Request::one(vacant, self.deadline);
+            let next_node_at = Some(context.now() + self.any_of.hedge_of(node));
             self.fanout.send(&context.nodes, node, self.requests.len(), request);
             self.requests.push(PollRequest { node, candidates, asked: asked.with(node), next_node_at });
         }

@@ -1,11 +1,12 @@
 //! The queries for vacant candidates: before a call waits, in a `try_lock`, and by the release watcher.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{CheckedAnyOf, MAX_ATTEMPTS_TRY_LOCK};
 use crate::{
     client::fanout::{Fanout, FanoutEvent},
     clock::Instant,
+    mutation::{self, Mutation},
     node::{Answer, Operation, Request, Vacant},
 };
 
@@ -65,6 +66,16 @@ impl CheckedAnyOf {
         self.send_query(nodes.iter().enumerate().map(request).collect(), !will_wait)
     }
 
+    /// Returns the time to wait for the answer of a node to a query, which follows the usual response time of the node.
+    ///
+    /// If queries ended earlier, busy nodes would execute each query for a caller that has given up, and no waiting call
+    /// would learn of a vacant candidate.
+    pub(super) fn hedge_of(&self, node: usize) -> Duration {
+        let settings = self.settings.attempt;
+        let hedge = self.context().responsiveness.with_hedge_at(node, settings).hedge;
+        mutation::altered(Mutation::ImpatientVacancyQueries, hedge, |_| settings.hedge)
+    }
+
     /// Returns two lists in random order: the nodes that are not silent, and the silent nodes.
     pub(super) fn shuffled_nodes(&self) -> (Vec<usize>, Vec<usize>) {
         let context = self.context();
@@ -89,7 +100,8 @@ impl CheckedAnyOf {
     fn send_query(&self, mut requests: Vec<NodeRequest>, ignores_marks: bool) -> VacancyQuery {
         let context = self.context();
         requests.retain(|request| !request.candidates.is_empty());
-        let deadline = context.now() + self.settings.attempt.hedge;
+        let longest = requests.iter().map(|request| self.hedge_of(request.node)).max();
+        let deadline = context.now() + longest.unwrap_or(self.settings.attempt.hedge);
         let max_resources = u32::try_from(MAX_ATTEMPTS_TRY_LOCK).unwrap_or(u32::MAX);
         let mut fanout = Fanout::new();
         for (at, request) in requests.iter().enumerate() {

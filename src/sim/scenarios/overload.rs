@@ -342,6 +342,18 @@ fn s90_waiters_of_a_semaphore_get_permits_at_busy_nodes() {
     assert!(without.calls_per_grant > 13.0, "{without:?}");
 }
 
+/// Each waiter queries all slots once in each poll interval. At nodes as busy as these, the waiters of a slot need longer
+/// than usual to take the slot, so nearly every poll finds vacant slots, and attempts them in vain.
+#[test]
+fn s90_polls_for_vacant_slots_are_rarer_at_busy_nodes() {
+    let load = Load::new(200, micros(1_500));
+    let (figures, without) =
+        with_and_without(Mutation::ImpatientVacancyQueries, &load, |load| load.semaphore(20));
+    assert_all_granted(&figures, 200);
+    assert!(figures.calls_per_grant <= 28.0, "{figures:?}");
+    assert!(without.calls_per_grant > 60.0, "{without:?}");
+}
+
 /// The nodes have 3 s of work.
 #[test]
 fn s90_free_locks_within_the_attempt_timeout_cost_no_rollback() {
@@ -381,13 +393,14 @@ fn s90_the_rules_for_busy_nodes_change_nothing_at_idle_nodes() {
 type Case = (&'static str, fn(&Load) -> Figures, Load);
 
 /// The rules for busy nodes, each of which a mutation switches off.
-const RULES: [Mutation; 6] = [
+const RULES: [Mutation; 7] = [
     Mutation::ImpatientVotes,
     Mutation::FixedHedge,
     Mutation::NoDelayAfterLateAnswers,
     Mutation::ImpatientRenewals,
     Mutation::ThreeQueues,
     Mutation::DropLateLocks,
+    Mutation::ImpatientVacancyQueries,
 ];
 
 /// Prints the figures with all rules, and without each rule.
