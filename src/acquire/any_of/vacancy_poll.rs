@@ -1,6 +1,9 @@
 //! The polls by which a waiting call finds vacant candidates without a notice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::{
     AcquiredCandidate, CheckedAnyOf, MAX_ATTEMPTS_TRY_LOCK, MAX_ATTEMPTS_WAITING,
@@ -113,15 +116,18 @@ impl CheckedAnyOf {
         }
     }
 
-    /// Returns the multiple of the usual poll interval after which the next poll begins: 1 if any node answers quickly,
+    /// Returns the multiple of the usual poll interval after which the next poll begins: 1 if a quorum answers quickly,
     /// and at most 8, because a hedge is at most a node timeout.
     ///
     /// At busy nodes, candidates are vacant for long although their waiters are on the way. Then each poll finds such
     /// candidates, and its attempts are in vain and cost nodes as much as many grants.
     fn slowness(&self) -> f64 {
         let shortest = self.settings.attempt.shortest_hedge();
-        let quickest = (0..self.context().nodes.len()).map(|node| self.hedge_of(node)).min();
-        quickest.map_or(1.0, |hedge| hedge.as_secs_f64() / shortest.as_secs_f64()).max(1.0)
+        let mut hedges: Vec<Duration> =
+            (0..self.context().nodes.len()).map(|node| self.hedge_of(node)).collect();
+        hedges.sort_unstable();
+        let of_quorum = hedges.into_iter().take(self.settings.attempt.electorate.needed()).last();
+        (of_quorum.unwrap_or(shortest).as_secs_f64() / shortest.as_secs_f64()).max(1.0)
     }
 
     /// Queries some candidates once, and locks the first vacant candidate, even ahead of waiters.

@@ -338,8 +338,8 @@ fn s90_waiters_of_a_semaphore_get_permits_at_busy_nodes() {
     let load = Load::new(500, micros(300));
     let (figures, without) = with_and_without(Mutation::ThreeQueues, &load, |load| load.semaphore(50));
     assert_all_granted(&figures, 500);
-    assert!(figures.calls_per_grant <= 12.5, "{figures:?}");
-    assert!(without.calls_per_grant > 13.0, "{without:?}");
+    assert!(figures.calls_per_grant <= 10.4, "{figures:?}");
+    assert!(without.calls_per_grant > 10.7, "{without:?}");
 }
 
 /// Each waiter queries all slots once in each poll interval. At nodes as busy as these, the waiters of a slot need longer
@@ -350,7 +350,7 @@ fn s90_polls_for_vacant_slots_are_rarer_at_busy_nodes() {
     let (figures, without) =
         with_and_without(Mutation::ImpatientVacancyQueries, &load, |load| load.semaphore(20));
     assert_all_granted(&figures, 200);
-    assert!(figures.calls_per_grant <= 28.0, "{figures:?}");
+    assert!(figures.calls_per_grant <= 33.0, "{figures:?}");
     assert!(without.calls_per_grant > 60.0, "{without:?}");
 }
 
