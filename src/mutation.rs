@@ -93,6 +93,8 @@ pub(crate) enum Mutation {
     /// A watchdog that repeats a renewal after a node timeout, and send queues that refuse renewals while their node is
     /// unresponsive.
     ImpatientRenewals,
+    /// A send queue that gives up a connection although a renewal in flight may still be answered in time.
+    GiveUpRenewals,
     /// A client that does not measure the response times of answers that come after the end of their attempts.
     DropLateLocks,
     /// Vacancy queries that end, and vacancy polls that begin, as at nodes that answer quickly.

@@ -4,6 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use crate::{
     clock::Instant,
+    mutation::{self, Mutation},
     node::{
         operation::{Answer, Operation},
         send_queue::item::Item,
@@ -29,6 +30,10 @@ const SILENT_TIMEOUTS: u32 = 4;
 /// The shortest time without an answer after which the connection is given up. A server that loads data or forks may
 /// pause for a second or two.
 const MIN_SILENCE: Duration = Duration::from_secs(3);
+
+/// The longest time, in multiples of the usual time without an answer, for which a renewal in flight keeps the
+/// connection. A lost connection must not stay until the end of a long renewal timeout.
+const MAX_RENEWAL_SILENCES: u32 = 2;
 
 /// The unanswered calls, oldest first, and the unconfirmed load of the script.
 ///
@@ -95,20 +100,36 @@ impl UnansweredCalls {
 
     /// Whether the connection should be given up because the node has not answered for too long.
     pub(super) fn is_silent(&self, now: Instant) -> bool {
-        self.oldest().is_some_and(|oldest| oldest + self.silence() <= now)
+        // The requests are searched for renewals only after a long silence.
+        self.oldest().is_some_and(|oldest| oldest + self.silence() <= now && self.give_up_at(oldest) <= now)
     }
 
     /// Returns the time at which the oldest call, or the load of the script, becomes overdue. If the node is
     /// unresponsive, returns the time at which the connection is given up.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let patience = if self.is_unresponsive { self.silence() } else { self.node_timeout };
-        self.oldest().map(|oldest| oldest + patience)
+        self.oldest().map(|oldest| {
+            if self.is_unresponsive { self.give_up_at(oldest) } else { oldest + self.node_timeout }
+        })
     }
 
     /// Returns the time at which the oldest unanswered call, or the load of the script, was sent.
     pub(super) fn oldest(&self) -> Option<Instant> {
         let sent = self.batches.front().map(|batch| batch.sent_at);
         [sent, self.loading].into_iter().flatten().min()
+    }
+
+    /// Returns the time at which the connection is given up, if it carries no answer to the oldest call until then.
+    ///
+    /// A renewal in flight keeps the connection until the deadline of the renewal, because a busy node may still
+    /// answer in time. A new connection costs a busy node several messages more, and the renewal would be last in line
+    /// again.
+    fn give_up_at(&self, oldest: Instant) -> Instant {
+        let silence = self.silence();
+        let renewals = self.items().filter(|(_, item)| item.is_awaited_renewal());
+        let last = renewals.map(|(_, item)| item.until).max();
+        let longest = oldest + silence.saturating_mul(MAX_RENEWAL_SILENCES);
+        let last = mutation::altered(Mutation::GiveUpRenewals, last, |_| None);
+        last.map_or(oldest + silence, |last| last.min(longest).max(oldest + silence))
     }
 
     fn silence(&self) -> Duration {

@@ -82,6 +82,12 @@ impl Item {
         self.until <= now
     }
 
+    /// Whether the request renews leases, and its caller still waits for the answer.
+    pub(super) fn is_awaited_renewal(&self) -> bool {
+        let is_renewal = |operation: &Operation| matches!(operation, Operation::Renew(_));
+        self.operations.iter().all(is_renewal) && !self.is_abandoned()
+    }
+
     pub(super) fn is_abandoned(&self) -> bool {
         self.responder.is_abandoned()
     }

@@ -373,6 +373,16 @@ fn s90_no_lease_is_lost_at_slow_nodes() {
     assert_all_granted(&figures, 300);
 }
 
+/// The renewals of all clients are answered after the time of a silence, and before their deadline. If the connections
+/// are given up before, the nodes have more messages, and leases are lost.
+#[test]
+fn s90_no_lease_is_lost_if_renewals_are_answered_before_their_deadline() {
+    let run = |load: &Load| load.free_locks(10, 40 * SECOND);
+    let (figures, without) = with_and_without(Mutation::GiveUpRenewals, &slow_nodes(30, millis(375)), run);
+    assert_all_granted(&figures, 300);
+    assert!(without.lost > 0, "{without:?}");
+}
+
 /// Returns clients at nodes that are idle at first, and then need more time for each message for 25 s.
 fn slow_nodes(clients: usize, by: Duration) -> Load {
     let slow = |load: Load, node| load.with(5 * SECOND, Fault::Slow { node, lasts: 25 * SECOND, by });
@@ -393,11 +403,12 @@ fn s90_the_rules_for_busy_nodes_change_nothing_at_idle_nodes() {
 type Case = (&'static str, fn(&Load) -> Figures, Load);
 
 /// The rules for busy nodes, each of which a mutation switches off.
-const RULES: [Mutation; 7] = [
+const RULES: [Mutation; 8] = [
     Mutation::ImpatientVotes,
     Mutation::FixedHedge,
     Mutation::NoDelayAfterLateAnswers,
     Mutation::ImpatientRenewals,
+    Mutation::GiveUpRenewals,
     Mutation::ThreeQueues,
     Mutation::DropLateLocks,
     Mutation::ImpatientVacancyQueries,
@@ -410,7 +421,7 @@ fn s90_figures_without_each_rule() {
     let lock = |clients, work| Load::new(clients, micros(work));
     let one_lock: fn(&Load) -> Figures = Load::one_lock;
     // Without the delays after late answers, the last two runs take minutes.
-    let cases: [Case; 8] = [
+    let cases: [Case; 9] = [
         ("semaphore of 20, 200, 1.5 ms", |load| load.semaphore(20), lock(200, 1_500)),
         ("one lock, 200, 1.5 ms", one_lock, lock(200, 1_500)),
         ("semaphore of 50, 500, 300 µs", |load| load.semaphore(50), lock(500, 300)),
@@ -420,7 +431,8 @@ fn s90_figures_without_each_rule() {
             lock(50, 3_000).within(Duration::ZERO),
         ),
         ("slow nodes, 30 x 10, 130 ms", |load| load.free_locks(10, 40 * SECOND), slow_nodes(30, millis(130))),
-        ("slow nodes, 30 x 10, 225 ms", |load| load.free_locks(10, 40 * SECOND), slow_nodes(30, millis(225))),
+        ("slow nodes, 30 x 10, 375 ms", |load| load.free_locks(10, 40 * SECOND), slow_nodes(30, millis(375))),
+        ("slow nodes, 30 x 10, 450 ms", |load| load.free_locks(10, 40 * SECOND), slow_nodes(30, millis(450))),
         ("one lock, 500, 1.2 ms", one_lock, lock(500, 1_200)),
         ("one lock, 1,000, 600 µs", one_lock, lock(1_000, 600)),
     ];

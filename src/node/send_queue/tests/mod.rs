@@ -374,6 +374,29 @@ fn a_connection_is_silent_after_3_s_and_its_node_is_then_unresponsive() {
     assert_eq!(error(&mut send_queue.submit(request(lock(2)))), Some(NodeError::Unresponsive));
 }
 
+/// A busy node may answer a renewal until its deadline. Without a bound, a lost connection would stay until the end of
+/// the renewal timeout of a long lease.
+#[test]
+fn a_renewal_in_flight_keeps_the_connection_until_its_deadline_but_at_most_twice_as_long() {
+    let silent_at = |operation, until| {
+        let mut send_queue = connected_queue();
+        let reply = send_queue.submit(Request::one(operation, at(until)));
+        send_queue.next_batch(at(0)).unwrap();
+        send_queue.tick(at(100));
+        let silent_at = send_queue.next_deadline().unwrap();
+        assert!(!send_queue.is_silent(at(2999)) && send_queue.is_silent(silent_at));
+        drop(reply);
+        assert!(send_queue.is_silent(at(3000)), "no caller waits for the answer");
+        silent_at
+    };
+    assert_eq!(silent_at(renew(1), 1000), at(3000));
+    assert_eq!(silent_at(renew(1), 5000), at(5000));
+    assert_eq!(silent_at(renew(1), 60_000), at(6000));
+    assert_eq!(silent_at(lock(1), 5000), at(3000));
+    let _broken = break_rule(Some(Mutation::GiveUpRenewals));
+    assert_eq!(silent_at(renew(1), 5000), at(3000));
+}
+
 #[test]
 fn a_closed_queue_accepts_only_unlocks_until_all_are_answered_or_expired() {
     let mut send_queue = connected_queue();
