@@ -147,6 +147,14 @@ pub(crate) enum Mutation {
     GiveUpBesideNewQuorum,
     /// A downgrade that wins after the write lease has ended.
     DowngradeTooLate,
+    /// An unlock that deletes the keys during the minimum hold.
+    DeleteDuringMinimumHold,
+    /// An unlock with the rest of a minimum hold that leaves no tombstone.
+    RestWithoutTombstone,
+    /// An unlock that sets the ttls of keys to the rest of the minimum hold, even if their ttls are shorter.
+    RestExtends,
+    /// A lock whose ttl is shorter than its minimum hold.
+    TtlBelowMinimumHold,
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod cli {
     mod inspect;
     mod listing;
     mod loss;
+    mod minimum_hold;
     mod names;
     mod orphans;
     mod outage;

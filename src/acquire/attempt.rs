@@ -368,7 +368,7 @@ impl<'a> AttemptDriver<'a> {
             self.attempt.start(),
             settings.attempt.ttl,
             settings.attempt.validity,
-            settings.hold_at_most,
+            settings.limits,
         );
         Acquired {
             terms: LeaseTerms {

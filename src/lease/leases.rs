@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use crate::{
@@ -132,7 +133,7 @@ impl Leases {
     /// and its panic must leave no key on a node.
     pub(super) fn end(&self, lease: &ActiveLease, end: LeaseEnd) -> Vec<(usize, Reply)> {
         self.deregister(lease);
-        let replies = self.submit_unlock(lease);
+        let replies = self.submit_unlock(lease, lease.rest(end, self.context.now()));
         self.report_end(lease, end);
         replies
     }
@@ -160,8 +161,8 @@ impl Leases {
         self.expiries.remove(lease.id);
     }
 
-    fn submit_unlock(&self, lease: &ActiveLease) -> Vec<(usize, Reply)> {
-        lease.submit_unlock(&self.context.nodes, self.context.latest_expiry())
+    fn submit_unlock(&self, lease: &ActiveLease, rest: Option<Duration>) -> Vec<(usize, Reply)> {
+        lease.submit_unlock(&self.context.nodes, self.context.latest_expiry(), rest)
     }
 
     fn report_end(&self, lease: &ActiveLease, end: LeaseEnd) {
@@ -180,6 +181,6 @@ pub(crate) struct Transferred<'a> {
 
 impl Drop for Transferred<'_> {
     fn drop(&mut self) {
-        drop(self.leases.submit_unlock(&self.lease));
+        drop(self.leases.submit_unlock(&self.lease, None));
     }
 }

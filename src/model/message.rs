@@ -125,9 +125,14 @@ impl Request {
                 let may_have_waiters = true;
                 Operation::Renew(Renew { resources, lease_id, holds: 1, ttl, token, may_have_waiters })
             }
-            ToNode::Unlock { notify, tombstone } => {
-                Operation::Unlock(Unlock { resources, lease_id, notify, tombstone, has_waiters: false })
-            }
+            ToNode::Unlock { notify, tombstone } => Operation::Unlock(Unlock {
+                resources,
+                lease_id,
+                notify,
+                tombstone,
+                has_waiters: false,
+                rest: None,
+            }),
         }
     }
 }

@@ -24,6 +24,7 @@ mod free_slots;
 mod guarded;
 mod holds_and_renewals;
 mod messages;
+mod minimum_hold;
 mod queue_faults;
 mod readers;
 mod semaphores;

@@ -55,6 +55,11 @@ pub(crate) struct Run {
     /// The time for which the nodes keep the lock without a renewal [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
+    /// The time for which NAME stays locked, from the start, even if the command ends earlier: so that hosts
+    /// which start the same job a little later do not run it again; raises the ttl to this time [default: no
+    /// minimum]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with = "shared")]
+    hold_at_least: Option<Duration>,
     /// The time to wait for other holders; 0 makes one attempt [default: without limit]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
@@ -200,12 +205,15 @@ impl Run {
         if self.kill_after.is_some() && self.on_loss != OnLoss::Term {
             return Err(super::kill_after_without_term());
         }
-        let ttl = self.ttl.unwrap_or(settings.effective.ttl);
+        let ttl = self.ttl.unwrap_or(settings.effective.ttl).max(self.hold_at_least.unwrap_or_default());
         Marks::new(ttl, self.kill_after).map(|marks| Rule::new(self.on_loss, marks)).map_err(Failure::usage)
     }
 
     fn lock(&self, quorum: &Quorum) -> RunLock {
-        let options = super::lock_options(self.ttl, self.quorum_timeout);
+        let mut options = super::lock_options(self.ttl, self.quorum_timeout);
+        if let Some(time) = self.hold_at_least {
+            options = options.hold_at_least(time);
+        }
         if let (Some(permits), Some(name)) = (self.permits, self.names.first()) {
             return RunLock::Permit(quorum.semaphore(name.as_bytes(), permits).options(options));
         }

@@ -56,7 +56,14 @@ impl<'a> AttemptRequests<'a> {
     /// Returns the unlock of a rollback, for which the node publishes no release notice.
     pub(super) fn unlock(&self, tombstone: Tombstone) -> Operation {
         let (resources, lease_id) = (self.checked.resources.clone(), self.lease_id.clone());
-        Operation::Unlock(Unlock { resources, lease_id, notify: false, tombstone, has_waiters: false })
+        Operation::Unlock(Unlock {
+            resources,
+            lease_id,
+            notify: false,
+            tombstone,
+            has_waiters: false,
+            rest: None,
+        })
     }
 
     /// Returns a request of one operation. The deadline of the request is a node timeout after `now`.

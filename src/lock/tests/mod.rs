@@ -19,6 +19,7 @@ mod fair;
 mod forced;
 mod loss;
 mod masks;
+mod minimum_hold;
 mod outages;
 mod readers;
 mod reentrancy;

@@ -82,9 +82,19 @@ pub(crate) fn unlock_late(names: &str, by: &str, notify: bool) -> Operation {
     unlock_leaving(names, by, notify, Tombstone::IfMissing)
 }
 
+/// Returns an unlock with a notice, whose keys stay for the rest of a minimum hold.
+pub(crate) fn unlock_with_rest(names: &str, by: &str, rest: u64) -> Operation {
+    match unlock(names, by, true, false) {
+        Operation::Unlock(unlock) => {
+            Operation::Unlock(Unlock { rest: Some(Duration::from_millis(rest)), ..unlock })
+        }
+        other => other,
+    }
+}
+
 fn unlock_leaving(names: &str, by: &str, notify: bool, tombstone: Tombstone) -> Operation {
     let (resources, lease_id) = (resources(names), lease_id(by));
-    Operation::Unlock(Unlock { resources, lease_id, notify, tombstone, has_waiters: false })
+    Operation::Unlock(Unlock { resources, lease_id, notify, tombstone, has_waiters: false, rest: None })
 }
 
 /// Returns an enqueue that locks for ten seconds. With an entry ttl of 0, the waiter does not enter the queue.

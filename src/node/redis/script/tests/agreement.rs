@@ -109,12 +109,16 @@ impl NodePair<'_> {
                 let may_have_waiters = *may_have_waiters;
                 Operation::Renew(Renew { resources, lease_id, holds, ttl, token, may_have_waiters })
             }
-            DraftKind::Unlock { notify, tombstone, has_waiters } => Operation::Unlock(Unlock {
+            DraftKind::Unlock { notify, tombstone, has_waiters, rest } => Operation::Unlock(Unlock {
                 resources,
                 lease_id,
                 notify: *notify,
                 tombstone: *tombstone,
                 has_waiters: *has_waiters,
+                // No ttl of the run is within the tolerance of a rest.
+                rest: rest.map(|rest| {
+                    Duration::from_millis(rest * 5_000 + ((self.steps * 4 + index) * 2 + 1) * TOLERANCE)
+                }),
             }),
             DraftKind::Enqueue { waiter, arrival, enters, enqueue_only, index } => {
                 let (entry_ttl, resource, enqueue_only) =
