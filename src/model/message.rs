@@ -4,7 +4,7 @@ use std::{fmt, sync::LazyLock, time::Duration};
 
 use crate::{
     node::{
-        Downgrade, Enqueue, Lock, Operation, Renew, Resources, Tombstone, Unlock, WriteBack,
+        Enqueue, Lock, Operation, Renew, Resources, Tombstone, Transfer, Unlock, WriteBack,
         operation::samples::{lease_id, resources},
     },
     values::{LeaseId, Resource},
@@ -118,7 +118,7 @@ impl Request {
             ToNode::Downgrade { writer } => {
                 let lock =
                     Lock { resources, lease_id, ttl, hint: 0, ignores_queue: true, will_not_wait: false };
-                Operation::Downgrade(Downgrade { lock, writer: lease_id_of(writer).clone() })
+                Operation::Transfer(Transfer { lock, from: lease_id_of(writer).clone(), proof: None })
             }
             ToNode::WriteBack { token } => Operation::WriteBack(WriteBack { resources, lease_id, token }),
             ToNode::Renew { token, .. } => {

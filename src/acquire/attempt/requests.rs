@@ -4,7 +4,7 @@ use crate::{
     acquire::checked_request::CheckedRequest,
     client::context::ClientContext,
     clock::Instant,
-    node::{Answer, Downgrade, Holder, Lock, Operation, Request, Tombstone, Unlock, WriteBack},
+    node::{Answer, Holder, Lock, Operation, Request, Tombstone, Transfer, Unlock, WriteBack},
     values::{LeaseId, NodeReply, Refusal},
 };
 
@@ -43,7 +43,7 @@ impl<'a> AttemptRequests<'a> {
     pub(super) fn lock_operation(&self, ignores_queue: bool) -> Operation {
         let lock = self.lock(ignores_queue);
         match self.writer.clone() {
-            Some(writer) => Operation::Downgrade(Downgrade { lock, writer }),
+            Some(writer) => Operation::Transfer(Transfer { lock, from: writer, proof: None }),
             None => Operation::Lock(lock),
         }
     }

@@ -17,7 +17,7 @@ pub(super) enum DraftKind {
     Renew { holds: u32, token: Number, may_have_waiters: bool },
     Unlock { notify: bool, tombstone: Tombstone, has_waiters: bool, rest: Option<u64> },
     Enqueue { waiter: &'static str, arrival: Number, enters: bool, enqueue_only: bool, index: usize },
-    Downgrade { writer: &'static str },
+    Transfer { from: &'static str, is_downgrade: bool, hint: Number, proof: Option<Number> },
     Withdraw { waiter: &'static str },
     ForceUnlock,
     Inspect,
@@ -136,6 +136,13 @@ fn rest() -> impl Strategy<Value = Option<u64>> {
     prop_oneof![2 => Just(None), 1 => (1..14_u64).prop_map(Some)]
 }
 
+/// Returns a strategy for transfers: half of them are downgrades, and more than half have a proof.
+fn transfer() -> impl Strategy<Value = DraftKind> {
+    let proof = prop::option::weighted(0.6, number());
+    (sample::select(&LEASE_IDS[..]), any::<bool>(), hint(), proof)
+        .prop_map(|(from, is_downgrade, hint, proof)| DraftKind::Transfer { from, is_downgrade, hint, proof })
+}
+
 fn kind() -> impl Strategy<Value = DraftKind> {
     prop_oneof![
         8 => (hint(), prop::bool::weighted(0.2), prop::bool::weighted(0.2))
@@ -152,7 +159,7 @@ fn kind() -> impl Strategy<Value = DraftKind> {
             .prop_map(|(waiter, arrival, enters, enqueue_only, index)| {
                 DraftKind::Enqueue { waiter, arrival, enters, enqueue_only, index }
             }),
-        2 => sample::select(&LEASE_IDS[..]).prop_map(|writer| DraftKind::Downgrade { writer }),
+        4 => transfer(),
         2 => waiter().prop_map(|waiter| DraftKind::Withdraw { waiter }),
         1 => Just(DraftKind::ForceUnlock),
         1 => Just(DraftKind::Inspect),
@@ -287,7 +294,7 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
             DraftKind::Renew { holds: 1, token, may_have_waiters }
         }),
         1 => number().prop_map(|token| DraftKind::WriteBack { token }),
-        1 => sample::select(&LEASE_IDS[..]).prop_map(|writer| DraftKind::Downgrade { writer }),
+        2 => transfer(),
         1 => Just(DraftKind::ForceUnlock),
         1 => Just(DraftKind::Inspect),
     ];
