@@ -196,5 +196,5 @@ pub use crate::{
     node::{RestartGuard, memory::MemoryCluster, redis::Credentials},
     quorum::{Quorum, QuorumBuilder, ShutdownReport},
     semaphore::{AnyOf, Permit, Semaphore},
-    values::{Fence, FencingToken, LeaseId, Resource},
+    values::{Fence, FencingToken, LeaseId, Resource, Ticket},
 };

@@ -147,6 +147,10 @@ pub(crate) enum Mutation {
     GiveUpBesideNewQuorum,
     /// A downgrade that wins after the write lease has ended.
     DowngradeTooLate,
+    /// A redemption of a ticket that also takes resources which are free, or which other leases have held since.
+    RedeemWithoutProof,
+    /// A redemption of a ticket with the lease id of the ticket.
+    RedeemAsTicket,
     /// An unlock that deletes the keys during the minimum hold.
     DeleteDuringMinimumHold,
     /// An unlock with the rest of a minimum hold that leaves no tombstone.

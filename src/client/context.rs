@@ -49,7 +49,8 @@ impl ClientContext {
         settings: CheckedQuorum,
         dependencies: ClientDependencies,
     ) -> Self {
-        let ClientDependencies { clock, spawner, observer, client_id, label, rng } = dependencies;
+        let ClientDependencies { clock, spawner, observer, client_id, ticket_secret, label, rng } =
+            dependencies;
         let responsiveness = Responsiveness::new(settings.parameters.hand_over, Arc::clone(&clock));
         Self {
             addresses: nodes.iter().map(|node| Arc::clone(node.address())).collect(),
@@ -58,7 +59,7 @@ impl ClientContext {
             clock,
             spawner,
             observer,
-            lease_ids: LeaseIds::new(client_id, &label),
+            lease_ids: LeaseIds::new(client_id, ticket_secret, &label),
             attempts: Arc::default(),
             waiter_cache: WaiterCache::default(),
             responsiveness,

@@ -138,8 +138,8 @@ impl Leases {
         replies
     }
 
-    /// Ends a lease whose only hold a downgrade transfers to a read lease. The unlock is submitted when the returned
-    /// value is dropped, after the attempt for the read lease.
+    /// Ends a lease whose only hold is transferred to a read lease or a ticket. The unlock is submitted when the returned
+    /// value is dropped, after the attempt for the transfer.
     pub(crate) fn transfer(&self, lease: &Arc<ActiveLease>) -> Result<Transferred<'_>, LeaseLost> {
         match lease.leave(self.context.now()) {
             UnlockOutcome::Lost(reason) => {
@@ -172,7 +172,7 @@ impl Leases {
     }
 }
 
-/// An ended lease whose hold a downgrade transfers to a read lease. The unlock is submitted on drop.
+/// An ended lease whose hold is transferred to a read lease or a ticket. The unlock is submitted on drop.
 #[derive(Debug)]
 pub(crate) struct Transferred<'a> {
     leases: &'a Leases,

@@ -23,7 +23,7 @@ use crate::{
         world::{ProcessSpawner, Recorder, SimClock, SimTransport, World},
     },
     spawner::Spawner,
-    values::{Label, Resource},
+    values::{Label, Resource, TicketSecret},
 };
 
 /// A simulated process, as the argument of its program. Cheap to clone.
@@ -201,6 +201,7 @@ impl Process {
             spawner: Arc::new(self.spawner()),
             observer: Arc::new(Recorder { world: self.world.clone(), process: self.index }),
             client_id: Uuid::from_u64_pair(id(0), id(1)),
+            ticket_secret: TicketSecret::new(Uuid::from_u64_pair(id(1), id(0))),
             label: Label::default(),
             rng: StdRng::seed_from_u64(id(2)),
         }

@@ -29,6 +29,7 @@ mod queue_faults;
 mod readers;
 mod semaphores;
 mod shutdown;
+mod tickets;
 mod time;
 mod unpolled;
 mod waiting;

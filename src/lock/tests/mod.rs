@@ -24,6 +24,7 @@ mod outages;
 mod readers;
 mod reentrancy;
 mod residue;
+mod tickets;
 pub(crate) mod traces;
 mod waiting;
 mod watchdog;

@@ -14,7 +14,7 @@
 //! | lock, write-back, unlock | attempts, and leases that end |
 //! | enqueue, withdraw | waiters, at the queue node |
 //! | renew | the watchdog |
-//! | transfer | writers that become readers |
+//! | transfer | writers that become readers, leases that become tickets, clients that redeem tickets |
 //! | vacant | calls for any slot of a semaphore, or any of several resources |
 //! | proclaim, observe | elections |
 //! | latch | latches |
