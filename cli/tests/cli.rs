@@ -32,6 +32,7 @@ mod cli {
     mod scratch;
     mod signals;
     mod terminal;
+    mod tickets;
     mod tls;
     mod top;
 }
