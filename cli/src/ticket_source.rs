@@ -25,7 +25,7 @@ pub(crate) fn read(from: &Path) -> Result<Ticket, Failure> {
     let is_stdin = from.as_os_str() == "-";
     let opened =
         if is_stdin { stdin().as_fd().try_clone_to_owned().map(File::from) } else { File::open(from) };
-    let line = opened.and_then(|file| first_line(file)).map_err(|error| Failure::file(from, &error))?;
+    let line = opened.and_then(first_line).map_err(|error| Failure::file(from, &error))?;
     let source = if is_stdin { "standard input".to_owned() } else { from.display().to_string() };
     String::from_utf8_lossy(&line).parse().map_err(|error| Failure::usage(format!("{source}: {error}")))
 }

@@ -177,7 +177,7 @@ impl From<Ticket> for String {
 /// Parses the hexadecimal form of a resource.
 fn resource(text: &str) -> Option<Resource> {
     let digits = text.as_bytes();
-    if digits.is_empty() || digits.len() % 2 != 0 {
+    if digits.is_empty() || !digits.len().is_multiple_of(2) {
         return None;
     }
     let bytes = digits.chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());
