@@ -66,6 +66,7 @@
 //!
 //! A lease is renewed until its guard is dropped. [`without_renewal`](LockOptions::without_renewal) lets the lease end
 //! with its ttl. [`hold_at_most`](LockOptions::hold_at_most) ends the lease after a time, in spite of renewals.
+//! [`hold_at_least`](LockOptions::hold_at_least) keeps the resource taken for a time, even if the lease ends earlier.
 //!
 //! # What is promised, and on what it rests
 //!
@@ -195,5 +196,5 @@ pub use crate::{
     node::{RestartGuard, memory::MemoryCluster, redis::Credentials},
     quorum::{Quorum, QuorumBuilder, ShutdownReport},
     semaphore::{AnyOf, Permit, Semaphore},
-    values::{Fence, FencingToken, LeaseId, Resource},
+    values::{Fence, FencingToken, LeaseId, Resource, Ticket},
 };

@@ -167,6 +167,18 @@ pub(crate) enum Mutation {
     GiveUpBesideNewQuorum,
     /// A downgrade that wins after the write lease has ended.
     DowngradeTooLate,
+    /// A redemption of a ticket that also takes resources which are free, or which other leases have held since.
+    RedeemWithoutProof,
+    /// A redemption of a ticket with the lease id of the ticket.
+    RedeemAsTicket,
+    /// An unlock that deletes the keys during the minimum hold.
+    DeleteDuringMinimumHold,
+    /// An unlock with the rest of a minimum hold that leaves no tombstone.
+    RestWithoutTombstone,
+    /// An unlock that sets the ttls of keys to the rest of the minimum hold, even if their ttls are shorter.
+    RestExtends,
+    /// A lock whose ttl is shorter than its minimum hold.
+    TtlBelowMinimumHold,
 }
 
 #[cfg(test)]

@@ -80,6 +80,9 @@ pub(crate) trait Observer: Monitor {
     /// Handles the end of a latch wait, after the time `waited`.
     fn waited_for_latch(&self, _end: LatchEnd, _waited: Duration) {}
 
+    /// Handles an event of a ticket.
+    fn ticket(&self, _event: TicketEvent) {}
+
     /// Handles the start of a lock call.
     fn call_began(&self) {}
 
@@ -192,6 +195,19 @@ pub(crate) enum CallEnd {
     Refused,
     /// The future was dropped.
     Cancelled,
+}
+
+/// An event of a ticket, at the client that causes the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TicketEvent {
+    /// A lease became a ticket.
+    Issued,
+    /// A ticket became a lease.
+    Redeemed,
+    /// No quorum had the ticket that the client wanted to redeem.
+    Spent,
+    /// The client unlocked the resources of the ticket.
+    Released,
 }
 
 /// The outcome of a latch wait.

@@ -160,6 +160,8 @@ pub(crate) struct General {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(commands::run::Run),
+    Lock(commands::lock::Lock),
+    Unlock(commands::unlock::Unlock),
     Elect(commands::elect::Elect),
     Observe(commands::observe::Observe),
     Inspect(commands::inspect::Inspect),

@@ -53,7 +53,7 @@ impl Exit {
         (Self::Internal, "a fault of redquorum or of the system"),
         (Self::System, "the system refused to start a thread or a process"),
         (Self::Io, "a file, or the output, could not be read or written"),
-        (Self::Held, "other clients held the lock until the end of the wait"),
+        (Self::Held, "other clients held the lock until the end of the wait, or the ticket is spent"),
         (Self::Config, "the settings are invalid, or differ from the metadata of the nodes"),
         (Self::LeaseLost, "the lease was lost or about to end, so the command was stopped"),
         (Self::NoLeader, "the election has no leader"),

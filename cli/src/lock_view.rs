@@ -67,6 +67,9 @@ struct Holder {
     holds: u32,
     /// The remaining ttl; `None` without an end.
     remaining_ms: Option<f64>,
+    /// Whether the owner is a ticket, which no client renews.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ticket: bool,
 }
 
 /// The answer of one node.
@@ -111,6 +114,7 @@ impl LockView {
             holds: found.holds(),
             // A hold without an end has the largest duration.
             remaining_ms: found.remaining().filter(|rest| rest.as_secs() < u64::MAX).map(milliseconds),
+            ticket: found.holder().is_some_and(LeaseId::is_of_ticket),
         };
         let (text, hex) = name::text_or_hex(resource);
         Self {
@@ -241,6 +245,7 @@ impl NodeLockView {
                     label: owner.and_then(LeaseId::label).map(str::to_owned),
                     holds: answer.holds(),
                     remaining_ms: answer.remaining().map(milliseconds),
+                    ticket: owner.is_some_and(LeaseId::is_of_ticket),
                 };
                 (NodeState::Held, Some(holder), None)
             }
@@ -312,7 +317,10 @@ impl fmt::Display for Holder {
         if self.holds > 1 {
             write!(f, ", {} times", self.holds)?;
         }
-        Remaining(self.remaining_ms).fmt(f)
+        match self.remaining_ms.filter(|_| self.ticket) {
+            Some(left) => write!(f, ", a ticket, {} left", from_milliseconds(left)),
+            None => Remaining(self.remaining_ms).fmt(f),
+        }
     }
 }
 

@@ -57,6 +57,7 @@ mod shortage;
 mod stopwatch;
 mod supervise;
 mod table;
+mod ticket_source;
 mod usage_error;
 mod wait_report;
 mod waiting;

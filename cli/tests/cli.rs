@@ -17,6 +17,7 @@ mod cli {
     mod inspect;
     mod listing;
     mod loss;
+    mod minimum_hold;
     mod names;
     mod orphans;
     mod outage;
@@ -31,6 +32,7 @@ mod cli {
     mod scratch;
     mod signals;
     mod terminal;
+    mod tickets;
     mod tls;
     mod top;
 }

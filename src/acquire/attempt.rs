@@ -15,11 +15,14 @@
 //! ```
 //!
 //! There are three kinds of callers: the local waiter, which makes attempt after attempt; calls that make single
-//! attempts without a queue entry; and the downgrade of a write lease.
+//! attempts without a queue entry; and transfers: downgrades of write leases, and tickets.
 
 use std::{sync::Arc, time::Duration};
 
-use self::{evidence::AttemptEvidence, requests::AttemptRequests};
+use self::{
+    evidence::AttemptEvidence,
+    requests::{AttemptRequests, TransferFrom},
+};
 use crate::{
     acquire::{checked_request::CheckedRequest, outcome::AttemptOutcome, queue_entries::QueueEntries},
     algorithm::{
@@ -36,9 +39,9 @@ use crate::{
     },
     clock::Instant,
     config::CheckedLock,
-    lease::active_lease::{Acquired, LeaseTerms, NodeLeaseState},
+    lease::active_lease::{Acquired, ActiveLease, LeaseTerms, NodeLeaseState},
     mutation::{self, Mutation},
-    node::{Answer, Holder, Operation, Queued, Request, Tombstone, names::is_slot},
+    node::{Answer, Holder, Queued, Request, Tombstone, names::is_slot},
     observer::{AttemptEnd, OperationKind},
     values::{FencingToken, LeaseId, NodeError, NodeReply},
 };
@@ -67,23 +70,79 @@ pub(super) async fn attempt(
     AttemptDriver::new(context, requests, plan, SplitPatience::Hedge, entries).drive().await
 }
 
-/// Makes the attempt that downgrades the lease of a writer. The attempt fails at `until`, the end of the write lease,
-/// because another client may hold the resource from then on.
+/// Makes the attempt that transfers the resources of the lease `from`: to a read lease, or to the lease id `to` of a
+/// ticket. The attempt fails at `until`, the end of the earlier lease, because another client may hold the resource
+/// from then on.
 ///
 /// # Cancel safety
 ///
-/// As [`attempt`]; the lease of the writer is not rolled back.
-pub(crate) async fn attempt_to_downgrade(
+/// As [`attempt`]; the earlier lease is not rolled back.
+pub(crate) async fn attempt_to_transfer(
     context: &ClientContext,
     checked: &CheckedRequest,
-    writer: &LeaseId,
-    until: Instant,
+    (from, until): (&ActiveLease, Instant),
+    to: Option<LeaseId>,
 ) -> AttemptOutcome {
-    let config = checked.settings.attempt;
-    let requests =
-        AttemptRequests { writer: Some(writer.clone()), ..AttemptRequests::new(context, checked, config) };
+    let mut requests = AttemptRequests::new(context, checked, checked.settings.attempt);
+    requests.transfer = Some(TransferFrom { from: from.terms.lease_id.clone(), proof: None });
+    if let Some(to) = to {
+        (requests.lease_id, requests.hint) = (to, from.terms.token.as_u64() + 1);
+    }
     let (plan, patience) = (Plan::Downgrade(until), SplitPatience::NodeTimeout);
     AttemptDriver::new(context, requests, plan, patience, None).drive().await
+}
+
+/// Makes the attempts of a client that redeems a ticket. A node transfers the resources only if it can prove that no
+/// lease with a larger token than the ticket's was granted since.
+///
+/// The queue node is asked first, so that of several clients that redeem at the same time all but one stop with
+/// nothing taken. A refusal of the queue node alone decides nothing, because the ticket may have failed to reach that
+/// node. After such a refusal and a hedge, all nodes are asked at once: a client that redeems at the same time has
+/// finished by then.
+///
+/// # Cancel safety
+///
+/// As [`attempt`]. The ticket is spent on the nodes that had transferred its resources.
+pub(crate) async fn attempt_to_redeem(
+    context: &ClientContext,
+    checked: &CheckedRequest,
+    ticket: &LeaseId,
+    token: FencingToken,
+) -> AttemptOutcome {
+    let order = checked.queue_nodes(context, 0).to_vec();
+    let queue_node = order.first().copied().unwrap_or_default();
+    let first = redeem_once(context, checked, ticket, token, Plan::QueueNodeFirst(order)).await;
+    match first {
+        AttemptOutcome::Failed(failed)
+            if failed.reason == FailureReason::Contended && !failed.is_refused_for_good(context) =>
+        {
+            let hedge = checked.settings.attempt.hedge;
+            context.sleep_until(Some(context.now() + hedge)).await;
+            redeem_once(context, checked, ticket, token, Plan::AllAtOnceForQuorum(queue_node)).await
+        }
+        first => first,
+    }
+}
+
+/// Makes one attempt to redeem a ticket. The hint makes the votes of the nodes agree, above the token of the ticket.
+async fn redeem_once(
+    context: &ClientContext,
+    checked: &CheckedRequest,
+    ticket: &LeaseId,
+    token: FencingToken,
+    plan: Plan,
+) -> AttemptOutcome {
+    let hint = token.as_u64() + 1;
+    let mut requests = AttemptRequests {
+        hint,
+        will_not_wait: true,
+        ..AttemptRequests::new(context, checked, checked.settings.attempt)
+    };
+    requests.transfer = Some(TransferFrom::with_proof(ticket.clone(), token));
+    if mutation::is_on(Mutation::RedeemAsTicket) {
+        requests.lease_id = ticket.clone();
+    }
+    AttemptDriver::new(context, requests, plan, SplitPatience::NodeTimeout, None).drive().await
 }
 
 /// Makes an attempt that enters no wait queue: for a `try_lock`, or for one candidate of several. If `is_only` is true,
@@ -240,7 +299,7 @@ impl<'a> AttemptDriver<'a> {
         let lock = self.requests.lock(ignores_queue);
         let (operation, kind) = match &mut self.entries {
             Some(entries) => (entries.enqueue(node, lock), RequestKind::Enqueue),
-            None => (Operation::Lock(lock), RequestKind::LockPastQueue),
+            None => (self.requests.lock_operation(ignores_queue), RequestKind::LockPastQueue),
         };
         self.fanout.send(&self.context.nodes, node, (kind, now), self.requests.request(operation, now));
         self.evidence.record(node, NodeReply::Pending);
@@ -322,6 +381,7 @@ impl<'a> AttemptDriver<'a> {
                 LockVote::Deferred
             }
             Answer::Held(_) | Answer::Queued(_) => LockVote::Refused,
+            answer if self.requests.refutes_proof(answer) => LockVote::Refused,
             Answer::Error(error) if error.is_unsent() => LockVote::NotSent,
             Answer::Error(error) if error.may_land_yet() => LockVote::NoAnswer,
             _ => LockVote::Error,
@@ -390,7 +450,7 @@ impl<'a> AttemptDriver<'a> {
             self.attempt.start(),
             settings.attempt.ttl,
             settings.attempt.validity,
-            settings.hold_at_most,
+            settings.limits,
         );
         Acquired {
             terms: LeaseTerms {

@@ -6,7 +6,7 @@ use crate::{
     client::context::ClientContext,
     error::{Error, Goal, NoQuorum},
     lease::active_lease::Acquired,
-    values::Resource,
+    values::{NodeReply, Refusal, Resource},
 };
 
 /// The outcome of an attempt.
@@ -33,6 +33,17 @@ impl AttemptOutcome {
 }
 
 impl FailedAttempt {
+    /// Whether so many nodes have refused that the remaining nodes are no quorum. An abstention is no
+    /// refusal.
+    pub(crate) fn is_refused_for_good(&self, context: &ClientContext) -> bool {
+        let is_refusal = |reply: &&NodeReply| {
+            let NodeReply::Refused(refusal) = reply else { return false };
+            matches!(refusal, Refusal::Held { .. } | Refusal::RolledBack | Refusal::Superseded)
+        };
+        let refused = self.replies.all().iter().filter(is_refusal).count();
+        refused > context.settings.electorate.spare()
+    }
+
     /// Returns the error of a failed attempt that is not repeated. Callers for which contention is no error, such as
     /// `try_lock`, check the reason first.
     pub(crate) fn into_error(self, context: &ClientContext, checked: &CheckedRequest) -> Error {

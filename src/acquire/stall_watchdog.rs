@@ -1,5 +1,5 @@
 //! The stall watchdog, which rolls back a call if its future is not polled. Lock calls run their work by
-//! [`watch_call`], and downgrades by [`watch_once`].
+//! [`watch_call`], and downgrades and tickets by [`watch_once`].
 //!
 //! ```text
 //!                   wake                    check                  overdue

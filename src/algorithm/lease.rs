@@ -37,18 +37,26 @@ pub(crate) struct LeaseTime {
     /// The start of the round from which the validity counts.
     renewed_at: Instant,
     hold_until: Option<Instant>,
+    /// The time until which the nodes keep the resources of an exclusive lease, even if the lease ends before.
+    taken_until: Option<Instant>,
+}
+
+/// The limits of the time for which a lease holds its resources, counted from the start of its attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HoldLimits {
+    /// The minimum hold: the resources stay taken for this time, however early the lease ends.
+    pub(crate) at_least: Option<Duration>,
+    /// The time after which the lease ends in spite of renewals.
+    pub(crate) at_most: Option<Duration>,
 }
 
 impl LeaseTime {
     /// Creates the times of a lease whose attempt began at `start`.
-    pub(crate) fn granted(
-        start: Instant,
-        ttl: Duration,
-        validity: Validity,
-        hold_at_most: Option<Duration>,
-    ) -> Self {
-        let hold_until = hold_at_most.map(|hold_at_most| start + hold_at_most);
-        let mut lease = Self { ttl, validity, valid_until: start, renewed_at: start, hold_until };
+    pub(crate) fn granted(start: Instant, ttl: Duration, validity: Validity, limits: HoldLimits) -> Self {
+        let hold_until = limits.at_most.map(|at_most| start + at_most);
+        let taken_until = limits.at_least.map(|at_least| start + at_least);
+        let mut lease =
+            Self { ttl, validity, valid_until: start, renewed_at: start, hold_until, taken_until };
         lease.valid_until = lease.end_of(start);
         lease
     }
@@ -64,6 +72,16 @@ impl LeaseTime {
     /// Returns the time from `now` until `hold_at_most` ends the lease; `None` without this limit.
     pub(crate) fn hold_left(&self, now: Instant) -> Option<Duration> {
         self.hold_until.map(|end| end.saturating_duration_since(now))
+    }
+
+    /// Returns the rest of the minimum hold at `now`, by the fastest clock of a node; `None` if the minimum hold is
+    /// over.
+    ///
+    /// The ttl is at least the minimum hold, so the key of each grant ends no earlier. Therefore an unlock only has to
+    /// shorten the ttls of keys to the rest, and a holder that dies keeps the resources for the minimum hold, too.
+    pub(crate) fn rest(&self, now: Instant) -> Option<Duration> {
+        let left = self.taken_until?.saturating_duration_since(now);
+        (!left.is_zero()).then(|| self.validity.seen_by_any(left))
     }
 
     /// Returns the start of the round from which the validity counts.
@@ -158,8 +176,9 @@ mod tests {
         Instant::from_origin(Duration::from_millis(millis))
     }
 
-    fn lease(hold_at_most: Option<Duration>) -> LeaseTime {
-        LeaseTime::granted(at(0), Duration::from_secs(1), Validity::with_drift(0.0).unwrap(), hold_at_most)
+    fn lease(at_most: Option<Duration>) -> LeaseTime {
+        let limits = HoldLimits { at_least: Some(Duration::from_millis(400)), at_most };
+        LeaseTime::granted(at(0), Duration::from_secs(1), Validity::with_drift(0.0).unwrap(), limits)
     }
 
     #[test]
@@ -179,7 +198,7 @@ mod tests {
         assert_eq!(renewal_timeout(ttl, node_timeout), Duration::from_millis(7_500));
         assert_eq!(renewal_timeout(ttl, ttl / 2), ttl / 2, "a longer node timeout of the program");
         let validity = Validity::with_drift(0.01).unwrap();
-        let lease = LeaseTime::granted(at(0), ttl, validity, None);
+        let lease = LeaseTime::granted(at(0), ttl, validity, HoldLimits::default());
         let second = lease.renewal_due() + renewal_timeout(ttl, node_timeout) + ttl / 12;
         assert!(second + renewal_timeout(ttl, node_timeout) < lease.valid_until());
         let _broken = break_rule(Some(Mutation::ImpatientRenewals));
@@ -206,6 +225,15 @@ mod tests {
         for (random, expected) in [(0.0, 0.25), (0.5, 0.625), (0.999_999, 1.0)] {
             assert!((share(random) - expected).abs() < 1e-5, "{random}: {}", share(random));
         }
+    }
+
+    #[test]
+    fn the_rest_of_a_minimum_hold_counts_from_the_start_in_spite_of_renewals() {
+        let mut lease = lease(None);
+        assert_eq!(lease.rest(at(0)), Some(Duration::from_millis(402)));
+        assert!(lease.renew(at(300), at(301)));
+        assert_eq!(lease.rest(at(399)), Some(Duration::from_millis(3)));
+        assert_eq!(lease.rest(at(400)), None);
     }
 
     #[test]

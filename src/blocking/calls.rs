@@ -9,7 +9,7 @@ use super::{
     Permit, Quorum, ReadGuard, RedLock, RwLock, Semaphore, TimedOut, forward::forward, runtime::Runtime,
 };
 use crate::{
-    LockOptions, Owner, Resource, ShutdownReport,
+    LockOptions, Owner, Resource, ShutdownReport, Ticket,
     election::Leader,
     error::{ConfigError, Error, LeaseLost, NodeReplies},
     inspection::{Health, Inspection},
@@ -23,6 +23,8 @@ forward!(crate::Quorum {
     make latch(name: impl AsRef<[u8]>, arrivals: u32) -> crate::Latch;
     make election(name: impl AsRef<[u8]>) -> crate::election::Election;
     call inspect(resource: impl AsRef<[u8]>) -> Inspection;
+    maybe redeem(ticket: &Ticket, options: LockOptions) -> crate::LockGuard;
+    call release(ticket: &Ticket) -> NodeReplies;
     wait health() -> Health;
     wait shutdown() -> ShutdownReport;
     wait shutdown_within(grace: Duration) -> ShutdownReport;
@@ -189,6 +191,7 @@ leases! {
 forward!(crate::LockGuard {
     end unlock() -> NodeReplies;
     convert downgrade() -> crate::ReadGuard;
+    end into_ticket(ttl: Duration) -> Ticket;
 });
 forward!(crate::ReadGuard { end unlock() -> NodeReplies; });
 forward!(crate::MultiLockGuard {

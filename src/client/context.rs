@@ -50,8 +50,16 @@ impl ClientContext {
         settings: CheckedQuorum,
         dependencies: ClientDependencies,
     ) -> Self {
-        let ClientDependencies { clock, spawner, observer, client_id, label, rng, renewal_offset } =
-            dependencies;
+        let ClientDependencies {
+            clock,
+            spawner,
+            observer,
+            client_id,
+            ticket_secret,
+            label,
+            rng,
+            renewal_offset,
+        } = dependencies;
         let responsiveness =
             Responsiveness::new(settings.parameters.hand_over, Arc::clone(&clock), Arc::clone(&observer));
         Self {
@@ -61,7 +69,7 @@ impl ClientContext {
             clock,
             spawner,
             observer,
-            lease_ids: LeaseIds::new(client_id, &label),
+            lease_ids: LeaseIds::new(client_id, ticket_secret, &label),
             attempts: Arc::default(),
             waiter_cache: WaiterCache::default(),
             responsiveness,

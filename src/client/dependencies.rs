@@ -8,7 +8,11 @@ use tokio::runtime::Handle;
 use uuid::Uuid;
 
 use crate::{
-    algorithm::lease::RenewalOffset, clock::Clock, observer::Observer, spawner::Spawner, values::Label,
+    algorithm::lease::RenewalOffset,
+    clock::Clock,
+    observer::Observer,
+    spawner::Spawner,
+    values::{Label, TicketSecret},
 };
 
 /// The dependencies of a client, from the real world or from a simulated world.
@@ -19,6 +23,8 @@ pub(crate) struct ClientDependencies {
     pub(crate) observer: Arc<dyn Observer>,
     /// The identity of the client.
     pub(crate) client_id: Uuid,
+    /// The secret from which the secrets of tickets derive.
+    pub(crate) ticket_secret: TicketSecret,
     pub(crate) label: Label,
     /// The source of jitter.
     pub(crate) rng: StdRng,
@@ -27,7 +33,7 @@ pub(crate) struct ClientDependencies {
 
 impl ClientDependencies {
     /// Returns the dependencies from the real world. Tasks run on a tokio runtime, and the client id has 122 random
-    /// bits of the operating system. Without a label, the client gets a label of host and process id.
+    /// bits of the operating system, as has the secret of tickets. Without a label, the client gets a label of host and process id.
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
         runtime: Handle,
@@ -39,7 +45,17 @@ impl ClientDependencies {
         let rng = StdRng::seed_from_u64(client_id.as_u64_pair().1);
         let renewal_offset = random_renewal_offset(client_id.as_u64_pair().0);
         let label = label.unwrap_or_else(|| Label::of_process(&host(), std::process::id()));
-        Self { clock, spawner: Arc::new(runtime), observer, client_id, label, rng, renewal_offset }
+        let ticket_secret = TicketSecret::new(Uuid::new_v4());
+        Self {
+            clock,
+            spawner: Arc::new(runtime),
+            observer,
+            client_id,
+            ticket_secret,
+            label,
+            rng,
+            renewal_offset,
+        }
     }
 }
 

@@ -5,12 +5,14 @@ use std::time::Duration;
 use crate::{
     algorithm::{
         attempt::{AttemptConfig, HEDGE_SHARE},
+        lease::HoldLimits,
         outage::QuorumWait,
         waiter_schedule::Pacing,
     },
     clock::Instant,
     config::quorum::{CheckedQuorum, check_node_timeout, check_ttl},
     error::{ConfigError, duration_out_of_range},
+    mutation::{Mutation, altered},
 };
 
 /// The delay before a waiter's first attempt without a notice.
@@ -30,7 +32,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(5);
 pub(crate) struct CheckedLock {
     /// The settings of the lock's attempts, such as the ttl.
     pub(crate) attempt: AttemptConfig,
-    pub(crate) hold_at_most: Option<Duration>,
+    pub(crate) limits: HoldLimits,
     pub(crate) quorum_timeout: Duration,
     /// Whether the program has set the quorum timeout. If not, a call also waits for nodes that have reported the end
     /// of their quarantine.
@@ -80,6 +82,7 @@ impl CheckedLock {
 pub struct LockOptions {
     pub(crate) ttl: Option<Duration>,
     pub(crate) node_timeout: Option<Duration>,
+    pub(crate) hold_at_least: Option<Duration>,
     pub(crate) hold_at_most: Option<Duration>,
     pub(crate) quorum_timeout: Option<Duration>,
     first_poll: Option<Duration>,
@@ -93,6 +96,7 @@ impl LockOptions {
         Self {
             ttl: None,
             node_timeout: None,
+            hold_at_least: None,
             hold_at_most: None,
             quorum_timeout: None,
             first_poll: None,
@@ -121,6 +125,30 @@ impl LockOptions {
     /// forever if a hung task keeps its guard.
     pub const fn hold_at_most(mut self, time: Duration) -> Self {
         self.hold_at_most = Some(time);
+        self
+    }
+
+    /// Keeps the resource taken for at least this time from the start of the lease, however early the lease ends
+    /// (default: no minimum). The option is for a job that several hosts start at nearly the same time, and that only
+    /// one of them may run.
+    ///
+    /// The minimum hold is *not* a minimum validity: the lease ends at its unlock, drop or loss as usual, and after
+    /// that, nobody holds the resource for the rest of the time, not even this client. A crash of the holder changes
+    /// nothing, because the ttl is at least the minimum hold: a shorter [`ttl`](Self::ttl) is raised to this time, and
+    /// a minimum hold above the quorum's `max_ttl` is refused. The price is that the lock of a crashed holder blocks
+    /// other clients for this time, too. Only a [force-unlock](crate::admin::force_unlock) ends a minimum hold early.
+    /// An attempt that fails leaves nothing behind, and a [downgrade](crate::LockGuard::downgrade) ends the minimum
+    /// hold.
+    ///
+    /// Waiters of the resource receive no notice of the earlier end. They attempt at the end of the ttl that they know
+    /// of, or at their next [poll](Self::poll_interval), so the first waiter may come some seconds after the end of the
+    /// minimum hold.
+    ///
+    /// Readers, the reads of a group, [`MultiLock::across`](crate::MultiLock::across),
+    /// [`Semaphore::acquire_many`](crate::Semaphore::acquire_many) and elections refuse this option with
+    /// [`Error::Config`](crate::Error::Config) (`Unsupported`).
+    pub const fn hold_at_least(mut self, time: Duration) -> Self {
+        self.hold_at_least = Some(time);
         self
     }
 
@@ -163,7 +191,13 @@ impl LockOptions {
     }
 
     pub(crate) fn check(&self, quorum: &CheckedQuorum) -> Result<CheckedLock, ConfigError> {
-        let ttl = self.ttl.unwrap_or(quorum.ttl);
+        if let Some(given) = self.hold_at_least.filter(|time| time.is_zero() || *time > quorum.max_ttl) {
+            let expected = format!("a time above zero, and at most the max_ttl of {:?}", quorum.max_ttl);
+            return Err(duration_out_of_range("hold_at_least", given, expected));
+        }
+        // The keys of a holder that dies also have to last for the minimum hold.
+        let least_ttl = altered(Mutation::TtlBelowMinimumHold, self.hold_at_least, |_| None);
+        let ttl = self.ttl.unwrap_or(quorum.ttl).max(least_ttl.unwrap_or_default());
         check_ttl(ttl, quorum.max_ttl, quorum.validity)?;
         let node_timeout = self.node_timeout.unwrap_or_else(|| quorum.node_timeout_for(ttl));
         check_node_timeout(node_timeout, ttl)?;
@@ -182,7 +216,7 @@ impl LockOptions {
         };
         Ok(CheckedLock {
             attempt,
-            hold_at_most: self.hold_at_most,
+            limits: HoldLimits { at_least: self.hold_at_least, at_most: self.hold_at_most },
             quorum_timeout: self.quorum_timeout.unwrap_or(ttl),
             is_quorum_timeout_set: self.quorum_timeout.is_some(),
             pacing,
@@ -226,6 +260,20 @@ mod tests {
         let lock = LockOptions::new().ttl(ttl);
         let refused = lock.check(&quorum).unwrap_err().to_string();
         assert_eq!(refused, "node_timeout is 800ms: expected a time above zero and below the ttl of 500ms");
+    }
+
+    #[test]
+    fn a_minimum_hold_raises_the_ttl_up_to_the_longest_ttl() {
+        let quorum = QuorumSettings::default().check(3).unwrap();
+        let ttl = |options: LockOptions| options.check(&quorum).map(|lock| lock.attempt.ttl);
+        let seconds = Duration::from_secs;
+        assert_eq!(ttl(LockOptions::new().hold_at_least(seconds(20))).unwrap(), quorum.ttl);
+        assert_eq!(ttl(LockOptions::new().hold_at_least(seconds(50))).unwrap(), seconds(50));
+        assert_eq!(ttl(LockOptions::new().ttl(seconds(5)).hold_at_least(seconds(50))).unwrap(), seconds(50));
+        for time in [Duration::ZERO, seconds(61)] {
+            let refused = ttl(LockOptions::new().hold_at_least(time)).unwrap_err();
+            assert!(matches!(refused, ConfigError::OutOfRange { setting: "hold_at_least", .. }), "{refused}");
+        }
     }
 
     #[test]

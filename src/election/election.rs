@@ -220,23 +220,26 @@ impl Election {
     /// [`Error::Config`] if the name or the options are invalid, or if the options are
     /// [without renewal](LockOptions::without_renewal). [`Error::Closed`] after a shutdown.
     pub fn observe(&self) -> Result<Leaders, Error> {
-        self.ensure_renewed()?;
+        self.ensure_supported()?;
         Ok(Leaders::begin(&self.request.client, self.request.checked_to_read()?))
     }
 
-    /// Returns the checked value of a campaign. For options without renewal, returns an error.
+    /// Returns the checked value of a campaign. For options that elections do not support, returns an error.
     fn checked_value(&self, value: impl AsRef<[u8]>) -> Result<Value, ConfigError> {
-        self.ensure_renewed()?;
+        self.ensure_supported()?;
         Value::new(value.as_ref())
     }
 
-    fn ensure_renewed(&self) -> Result<(), ConfigError> {
-        let reason = "an election without renewal: its leader would step down after one ttl, so leave \
-                      `without_renewal` out";
-        match self.request.settings.without_renewal {
-            true => Err(ConfigError::Unsupported { reason: reason.into() }),
-            false => Ok(()),
-        }
+    fn ensure_supported(&self) -> Result<(), ConfigError> {
+        let LockOptions { without_renewal, hold_at_least, .. } = &self.request.settings;
+        let reason = if *without_renewal {
+            "an election without renewal: its leader would step down after one ttl, so leave `without_renewal` out"
+        } else if hold_at_least.is_some() {
+            "an election with a minimum hold: nobody would lead after a resignation, so leave `hold_at_least` out"
+        } else {
+            return Ok(());
+        };
+        Err(ConfigError::Unsupported { reason: reason.into() })
     }
 
     fn context(&self) -> &ClientContext {

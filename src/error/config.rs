@@ -118,8 +118,11 @@ pub enum ConfigError {
         /// The resource.
         resource: Resource,
     },
-    /// A lease with several guards cannot be downgraded, because the other guards still allow writes.
-    #[error("{resource} has {holds} guards: only the last guard of a lease can be downgraded")]
+    /// A lease with several guards can neither be downgraded nor become a ticket, because the other guards still allow
+    /// writes.
+    #[error(
+        "{resource} has {holds} guards: only the last guard of a lease can be downgraded or become a ticket"
+    )]
     #[non_exhaustive]
     HeldMoreThanOnce {
         /// The resource.

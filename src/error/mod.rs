@@ -23,7 +23,8 @@ pub(crate) use self::{
     no_quorum::Goal,
 };
 pub use crate::values::{
-    ClosedReason, InvalidResource, InvalidToken, NodeError, NodeReplies, NodeReply, Refusal, StaleToken,
+    ClosedReason, InvalidResource, InvalidTicket, InvalidToken, NodeError, NodeReplies, NodeReply, Refusal,
+    StaleToken,
 };
 
 /// The reason why a call failed.

@@ -169,6 +169,14 @@ impl ActiveLease {
         lock(&self.state).time.hold_left(now)
     }
 
+    /// Returns the rest of the minimum hold at `now`, for an unlock that ends the lease as `end`; `None` if the minimum
+    /// hold is over. A force-unlock also ends the minimum hold, so the unlock of a revoked lease has no rest.
+    pub(crate) fn rest(&self, end: LeaseEnd, now: Instant) -> Option<Duration> {
+        let keeps = end != LeaseEnd::Lost(LossReason::Revoked);
+        let rest = lock(&self.state).time.rest(now).filter(|_| keeps);
+        mutation::altered(Mutation::DeleteDuringMinimumHold, rest, |_| None)
+    }
+
     /// Returns the reason why the lease is not valid at `now`: the loss, or `Unlocked`. Returns `None` for a valid
     /// lease.
     pub(crate) fn loss_at(&self, now: Instant) -> Option<LossReason> {
@@ -269,7 +277,14 @@ impl ActiveLease {
     /// Submits the unlock to every node that may have the key, and returns the outstanding replies. Nodes that have not
     /// confirmed are sent the unlock again until `until`. The caller has ended the lease before, by
     /// [`lose`](Self::lose) or [`leave`](Self::leave).
-    pub(crate) fn submit_unlock(&self, nodes: &[Arc<dyn Node>], until: Instant) -> Vec<(usize, Reply)> {
+    ///
+    /// With the `rest` of a minimum hold, the nodes keep the keys for this time.
+    pub(crate) fn submit_unlock(
+        &self,
+        nodes: &[Arc<dyn Node>],
+        until: Instant,
+        rest: Option<Duration>,
+    ) -> Vec<(usize, Reply)> {
         let mut state = lock(&self.state);
         let late = state.take_late();
         let has_waiters = state.queue_node.knows_of_waiters();
@@ -282,7 +297,7 @@ impl ActiveLease {
                 return request.clone();
             }
             let (resources, lease_id) = (self.terms.resources.clone(), self.terms.lease_id.clone());
-            let unlock = Unlock { resources, lease_id, notify: true, tombstone, has_waiters };
+            let unlock = Unlock { resources, lease_id, notify: true, tombstone, has_waiters, rest };
             let request = Request::one(Operation::Unlock(unlock), until);
             let request = request.blocks_until(state.time.latest_key_expiry(executed_by));
             requests.push((kind, request.clone()));
@@ -295,6 +310,10 @@ impl ActiveLease {
             .filter(|(_, _, node_state)| node_state.is_touched || node_state.unanswered > 0)
             .map(|(index, node, node_state)| {
                 let tombstone = match node_state {
+                    // A request that arrives later would extend the ttls of the keys that stay.
+                    _ if rest.is_some() && !mutation::is_on(Mutation::RestWithoutTombstone) => {
+                        Tombstone::Always
+                    }
                     NodeLeaseState { unanswered: 0, .. } => Tombstone::Never,
                     NodeLeaseState { was_renewed: false, .. } => Tombstone::IfMissing,
                     NodeLeaseState { .. } => Tombstone::Always,

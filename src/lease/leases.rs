@@ -6,6 +6,7 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use crate::{
@@ -136,13 +137,13 @@ impl Leases {
     /// and its panic must leave no key on a node.
     pub(super) fn end(&self, lease: &ActiveLease, end: LeaseEnd) -> Vec<(usize, Reply)> {
         self.deregister(lease);
-        let replies = self.submit_unlock(lease);
+        let replies = self.submit_unlock(lease, lease.rest(end, self.context.now()));
         self.report_end(lease, end);
         replies
     }
 
-    /// Ends a lease whose only hold a downgrade transfers to a read lease. The unlock is submitted when the returned
-    /// value is dropped, after the attempt for the read lease.
+    /// Ends a lease whose only hold is transferred to a read lease or a ticket. The unlock is submitted when the returned
+    /// value is dropped, after the attempt for the transfer.
     pub(crate) fn transfer(&self, lease: &Arc<ActiveLease>) -> Result<Transferred<'_>, LeaseLost> {
         match lease.leave(self.context.now()) {
             UnlockOutcome::Lost(reason) => {
@@ -164,8 +165,8 @@ impl Leases {
         self.expiries.remove(lease.id);
     }
 
-    fn submit_unlock(&self, lease: &ActiveLease) -> Vec<(usize, Reply)> {
-        lease.submit_unlock(&self.context.nodes, self.context.latest_expiry())
+    fn submit_unlock(&self, lease: &ActiveLease, rest: Option<Duration>) -> Vec<(usize, Reply)> {
+        lease.submit_unlock(&self.context.nodes, self.context.latest_expiry(), rest)
     }
 
     fn report_end(&self, lease: &ActiveLease, end: LeaseEnd) {
@@ -175,7 +176,7 @@ impl Leases {
     }
 }
 
-/// An ended lease whose hold a downgrade transfers to a read lease. The unlock is submitted on drop.
+/// An ended lease whose hold is transferred to a read lease or a ticket. The unlock is submitted on drop.
 #[derive(Debug)]
 pub(crate) struct Transferred<'a> {
     leases: &'a Leases,
@@ -184,6 +185,6 @@ pub(crate) struct Transferred<'a> {
 
 impl Drop for Transferred<'_> {
     fn drop(&mut self) {
-        drop(self.leases.submit_unlock(&self.lease));
+        drop(self.leases.submit_unlock(&self.lease, None));
     }
 }

@@ -101,7 +101,7 @@ impl UnlockTally {
     }
 
     /// Whether a quorum has confirmed and one of its nodes had the lease, or no further answer can change the result.
-    pub(super) fn is_decided(&self) -> bool {
+    pub(crate) fn is_decided(&self) -> bool {
         self.open.is_empty()
             || (self.is_confirmed() && !self.deleted.is_empty())
             || !self.electorate.is_quorum(self.confirmed().union(self.open))

@@ -42,8 +42,8 @@ impl CoalescedReadLeases {
     /// Returns the entry of a request; `None` if the request may not share a lease. A request may share a lease if the
     /// request only reads, has the ttl of the quorum, and sets neither `hold_at_most` nor `without_renewal`.
     pub(super) fn get(&self, ttl: Duration, checked: &CheckedRequest) -> Option<Arc<CoalescedReadLease>> {
-        let CheckedLock { attempt, hold_at_most, is_renewed, .. } = checked.settings;
-        let is_usual = attempt.ttl == ttl && is_renewed && hold_at_most.is_none();
+        let CheckedLock { attempt, limits, is_renewed, .. } = checked.settings;
+        let is_usual = attempt.ttl == ttl && is_renewed && limits.at_most.is_none();
         if !(checked.resources.are_all_shared() && is_usual) {
             return None;
         }

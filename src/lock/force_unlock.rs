@@ -42,8 +42,8 @@ pub(crate) async fn force_unlock(
     for (lease_id, is_reader) in named_leases(collect(context, inspecting, deadline).await) {
         let resources = checked.resources.clone();
         let resources = if is_reader { resources.shared() } else { resources.exclusive() };
-        let unlock =
-            Unlock { resources, lease_id, notify: false, tombstone: Tombstone::Always, has_waiters: false };
+        let tombstone = Tombstone::Always;
+        let unlock = Unlock { resources, lease_id, notify: false, tombstone, has_waiters: false, rest: None };
         let unlock = Request::one(Operation::Unlock(unlock), context.latest_expiry());
         context.nodes.iter().for_each(|node| drop(node.call(unlock.clone())));
     }

@@ -1,24 +1,24 @@
 //! The guards of leases: unlock, downgrade and drop.
 
-use std::{fmt, ops::Deref, sync::Arc};
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 
 use crate::{
     acquire::{
-        attempt::attempt_to_downgrade, checked_request::CheckedRequest, outcome::AttemptOutcome,
+        attempt::attempt_to_transfer, checked_request::CheckedRequest, outcome::AttemptOutcome,
         stall_watchdog::watch_once,
     },
     client::context::ClientContext,
     config::LockOptions,
     error::{ConfigError, Error, LossReason},
     lease::{
-        active_lease::{ActiveLease, UnlockOutcome},
+        active_lease::{Acquired, ActiveLease, UnlockOutcome},
         unlock,
     },
-    lock::{client::Client, lease::Lease, owner::OwnLease},
-    observer::LeaseEnd,
-    values::{NodeReplies, NodeReply, Refusal},
+    lock::{client::Client, lease::Lease, owner::OwnLease, ticket::ticket_request},
+    observer::{LeaseEnd, TicketEvent},
+    values::{LeaseId, NodeReplies, NodeReply, Refusal, Ticket},
 };
 
 /// The guard of a lease on a resource or a group. The lease is exclusive, except for a group that only reads. The guard
@@ -41,8 +41,8 @@ use crate::{
 #[must_use = "dropping a guard unlocks at once: bind it to a name, `_` is none"]
 pub struct LockGuard {
     lease: Lease,
-    /// Whether the drop has no hold to give back, because [`unlock`](Self::unlock) or [`downgrade`](Self::downgrade)
-    /// gave the hold back.
+    /// Whether the drop has no hold to give back, because [`unlock`](Self::unlock), [`downgrade`](Self::downgrade) or
+    /// [`into_ticket`](Self::into_ticket) gave the hold back.
     is_given_back: bool,
     /// The entry by which the owner of the lease re-enters; `None` for a lease without an owner.
     own_lease: Option<Arc<OwnLease>>,
@@ -137,7 +137,81 @@ impl LockGuard {
 
     /// Exchanges the exclusive lease for a shared lease. This future is the work of [`downgrade`](Self::downgrade) that
     /// the stall watchdog watches.
-    async fn exchange(mut self) -> Result<ReadGuard, Error> {
+    async fn exchange(self) -> Result<ReadGuard, Error> {
+        let (client, own_lease) = (Arc::clone(&self.lease.client), self.own_lease.clone());
+        let to = None;
+        let acquired = self.transfer(to, read_request).await?;
+        let read = Self::new(Arc::clone(&client), client.leases.adopt(acquired));
+        Ok(ReadGuard(match own_lease {
+            Some(own_lease) => read.of_owner(own_lease),
+            None => read,
+        }))
+    }
+
+    /// Turns the lease into a ticket, by which another process continues with the lock: nobody can hold the resources
+    /// in between. The ticket lives for `ttl`, which is at most the quorum's `max_ttl` (a minute by default), and
+    /// cannot be renewed.
+    ///
+    /// The lease ends at the call. The call takes one round trip to a quorum, or two if the votes of the nodes differ,
+    /// and must succeed within the validity of the lease. The [`Ticket`] has a token of its own, and its text can be
+    /// sent to the other process, which [redeems](crate::Quorum::redeem) the ticket. A store that has seen a later
+    /// token refuses the late writes of this process. A minimum hold of the lease ends.
+    ///
+    /// # Errors
+    ///
+    /// After any error, this guard holds nothing, and there is no ticket.
+    ///
+    /// * [`Error::Config`] (`HeldMoreThanOnce`) if the lease has several guards. The other guards still hold the
+    ///   resource. (`Unsupported`) if the lease reads any resource. (`OutOfRange`) if `ttl` is not between 10 ms and
+    ///   `max_ttl`.
+    /// * [`Error::LeaseLost`] if the lease had ended before, such as during the wait for another call of the owner.
+    /// * [`Error::NoQuorum`] if no quorum answered in time.
+    /// * [`Error::Closed`] if the client was closed meanwhile.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future unlocks, before and after its first poll, and there is no ticket. If the future was woken,
+    /// and is then not polled for the quorum's attempt timeout, the resource is unlocked. The next poll of the future
+    /// returns [`Error::LeaseLost`] (`Unlocked`).
+    pub async fn into_ticket(self, ttl: Duration) -> Result<Ticket, Error> {
+        let lease = self.lease.lease();
+        lease.in_process(self.into_ticket_in_process(ttl)).await
+    }
+
+    async fn into_ticket_in_process(self, ttl: Duration) -> Result<Ticket, Error> {
+        let (client, lease) = (Arc::clone(&self.lease.client), Arc::clone(&self.lease.active));
+        if lease.terms.resources.is_any_shared() {
+            let reason =
+                "a ticket of a lease that reads: other readers hold the resource, too, so lock to write";
+            return Err(ConfigError::Unsupported { reason: reason.into() }.into());
+        }
+        let work = self.exchange_for_ticket(ttl).boxed();
+        let ticket = watch_once(&client.waiters, &lease.terms.resources, work).await;
+        ticket.unwrap_or_else(|| Err(lease.lost(LossReason::Unlocked).into()))
+    }
+
+    /// Exchanges the lease for a ticket. This future is the work of [`into_ticket`](Self::into_ticket) that the stall
+    /// watchdog watches.
+    async fn exchange_for_ticket(self, ttl: Duration) -> Result<Ticket, Error> {
+        let client = Arc::clone(&self.lease.client);
+        let context = &*client.context;
+        let secret = context.lease_ids.fresh_ticket();
+        let request = |context: &ClientContext, lease: &ActiveLease| ticket_request(context, lease, ttl);
+        // The lease of the ticket is nobody's: it is not renewed, and the nodes end it with the ttl.
+        let Acquired { terms, .. } = self.transfer(Some(secret.lease_id()), request).await?;
+        let ticket = Ticket::new(secret, terms.resources.iter().cloned(), terms.token);
+        tracing::debug!(resource = %terms.resource, ticket = %terms.lease_id, token = %terms.token, "ticket issued");
+        context.observer.ticket(TicketEvent::Issued);
+        Ok(ticket)
+    }
+
+    /// Ends the lease, and transfers its resources to a lease that `request` describes, with the lease id `to` or a new
+    /// one. The attempt is won only if a quorum has transferred the resources before the end of this lease.
+    async fn transfer(
+        mut self,
+        to: Option<LeaseId>,
+        request: impl FnOnce(&ClientContext, &ActiveLease) -> Result<CheckedRequest, Error>,
+    ) -> Result<Acquired, Error> {
         let (client, lease) = (Arc::clone(&self.lease.client), Arc::clone(&self.lease.active));
         let context = &*client.context;
         let own_lease = self.own_lease.clone();
@@ -153,31 +227,22 @@ impl LockGuard {
                 ConfigError::HeldMoreThanOnce { resource: lease.terms.resource.clone(), holds }.into()
             );
         }
-        let checked = read_request(context, &lease)?;
+        let checked = request(context, &lease)?;
         self.is_given_back = true;
-        let transferred = client.leases.transfer(&lease)?;
-        // Each node replaces the key of the write lease in one step. The attempt is won only if a quorum has replaced
-        // the key before the end of the write lease.
-        let outcome =
-            attempt_to_downgrade(context, &checked, &lease.terms.lease_id, lease.valid_until()).await;
-        let read = match outcome {
-            AttemptOutcome::Acquired(acquired) => {
-                Self::new(Arc::clone(&client), client.leases.adopt(acquired))
-            }
+        // The unlock of this lease is submitted at the return.
+        let _transferred = client.leases.transfer(&lease)?;
+        // Each node replaces the key of the lease in one step.
+        match attempt_to_transfer(context, &checked, (&lease, lease.valid_until()), to).await {
+            AttemptOutcome::Acquired(acquired) => Ok(acquired),
             AttemptOutcome::Failed(failed) => {
                 let is_revoked = |reply: &&NodeReply| **reply == NodeReply::Refused(Refusal::RolledBack);
                 let revoked = failed.replies.all().iter().filter(is_revoked).count();
                 if revoked > context.settings.electorate.spare() {
                     return Err(lease.lost(LossReason::Revoked).into());
                 }
-                return Err(failed.into_error(context, &checked));
+                Err(failed.into_error(context, &checked))
             }
-        };
-        drop(transferred);
-        Ok(ReadGuard(match &own_lease {
-            Some(own_lease) => read.of_owner(Arc::clone(own_lease)),
-            None => read,
-        }))
+        }
     }
 
     /// Runs a closure until the closure returns or the lease is lost, and unlocks. If the closure panics, the drop of

@@ -381,7 +381,12 @@ impl LockRequest {
         if self.context().settings.is_read_only() {
             return Err(ConfigError::ReadOnly.into());
         }
-        self.checked_to_read()
+        let checked = self.checked_to_read()?;
+        if checked.settings.limits.at_least.is_some() && checked.resources.is_any_shared() {
+            let reason = "a minimum hold of readers: a reader keeps out nobody who reads, so leave `hold_at_least` out";
+            return Err(ConfigError::Unsupported { reason: reason.into() }.into());
+        }
+        Ok(checked)
     }
 
     /// Returns the checked request of a query. A read-only client may send queries, too.

@@ -21,6 +21,7 @@ mod red_lock;
 mod rw_lock;
 #[cfg(test)]
 pub(crate) mod tests;
+pub(crate) mod ticket;
 
 pub use self::{
     guard::{LockGuard, ReadGuard},

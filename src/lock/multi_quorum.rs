@@ -178,6 +178,11 @@ impl MultiQuorumLock {
         lock: impl Fn(Vec<MultiLock>) -> BoxFuture<'static, Result<T, Error>> + Send + Sync,
     ) -> Result<T, Error> {
         let mut groups = self.groups.clone()?;
+        if groups.iter().any(|group| group.request().settings.hold_at_least.is_some()) {
+            let reason = "a minimum hold across quorums: a call that fails at one quorum would keep the resources of \
+                          the others, so leave `hold_at_least` out";
+            return Err(ConfigError::Unsupported { reason: reason.into() }.into());
+        }
         if let Some(first) = groups.first_mut() {
             *first = first.clone().with_request(|request| *request = request.clone().part_of_call());
         }

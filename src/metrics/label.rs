@@ -4,7 +4,7 @@ use crate::{
     algorithm::attempt::FailureReason,
     error::{ClosedReason, LossReason},
     node::Answer,
-    observer::{AttemptEnd, CallEnd, LatchEnd, LeaseEnd, Mode, OperationKind, RenewalOutcome},
+    observer::{AttemptEnd, CallEnd, LatchEnd, LeaseEnd, Mode, OperationKind, RenewalOutcome, TicketEvent},
     values::NodeError,
 };
 
@@ -33,6 +33,19 @@ pub(super) const LOSS_REASONS: [LossReason; 6] = [
 /// All outcomes of a renewal.
 pub(super) const RENEWAL_ENDS: [RenewalOutcome; 4] =
     [RenewalOutcome::Renewed, RenewalOutcome::Failed, RenewalOutcome::Revoked, RenewalOutcome::TooLate];
+
+/// All events of a ticket.
+pub(super) const TICKET_EVENTS: [TicketEvent; 4] =
+    [TicketEvent::Issued, TicketEvent::Redeemed, TicketEvent::Spent, TicketEvent::Released];
+
+pub(super) fn of_ticket(event: TicketEvent) -> &'static str {
+    match event {
+        TicketEvent::Issued => "issued",
+        TicketEvent::Redeemed => "redeemed",
+        TicketEvent::Spent => "spent",
+        TicketEvent::Released => "released",
+    }
+}
 
 pub(super) fn of_attempt(end: AttemptEnd) -> &'static str {
     match end {

@@ -9,7 +9,7 @@ use super::{
     metric::{
         ARRIVALS, ATTEMPTS, CONNECTIONS, DIALS, HOLD, LATCH_WAIT, LATE_ANSWERS, LEASES_DROPPED, LEASES_HELD,
         LEASES_LOST, LOCK_CALLS_IN_FLIGHT, MARGIN, NOTICES_REFUSED, OLDEST_CALL, QUARANTINED, RECONNECTS,
-        RENEWAL, RENEWALS, ROLLED_BACK, SILENCES, UNLOCKS_PENDING, VOTES, WAIT,
+        RENEWAL, RENEWALS, ROLLED_BACK, SILENCES, TICKETS, UNLOCKS_PENDING, VOTES, WAIT,
     },
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     node::{Answer, remote::Monitor, transport::NoticeCommand},
     observer::{
         AttemptEnd, CallEnd, LatchEnd, LeaseEnd, Mode, ObservedLease, Observer, OperationKind,
-        RenewalOutcome, Renewed,
+        RenewalOutcome, Renewed, TicketEvent,
     },
     values::NodeError,
 };
@@ -49,6 +49,7 @@ impl Meter {
         meter.count_attempts(label::ATTEMPT_ENDS, 0);
         meter.count_renewals(label::RENEWAL_ENDS, 0);
         meter.count_losses(label::LOSS_REASONS, 0);
+        meter.count_tickets(label::TICKET_EVENTS, 0);
         meter
     }
 
@@ -75,6 +76,12 @@ impl Meter {
     fn count_losses(&self, reasons: impl IntoIterator<Item = LossReason>, by: u64) {
         for reason in reasons {
             LEASES_LOST.counter([self.quorum(), label::of_loss(reason).into()]).increment(by);
+        }
+    }
+
+    fn count_tickets(&self, events: impl IntoIterator<Item = TicketEvent>, by: u64) {
+        for event in events {
+            TICKETS.counter([self.quorum(), label::of_ticket(event).into()]).increment(by);
         }
     }
 
@@ -210,6 +217,10 @@ impl Observer for Meter {
             LeaseEnd::Dropped => LEASES_DROPPED.counter([self.quorum()]).increment(1),
             LeaseEnd::Lost(reason) => self.count_losses([reason], 1),
         }
+    }
+
+    fn ticket(&self, event: TicketEvent) {
+        self.count_tickets([event], 1);
     }
 
     fn arrived_at_latch(&self) {

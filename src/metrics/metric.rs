@@ -104,6 +104,8 @@ metrics! {
         "leases that ended before their unlock, by reason";
     LEASES_DROPPED = counter "redquorum_leases_dropped_total" ["quorum"]
         "leases whose last guard was dropped instead of unlocked";
+    TICKETS = counter "redquorum_tickets_total" ["quorum", "event"]
+        "tickets that this client issued, redeemed, found spent or released";
     ARRIVALS = counter "redquorum_latch_arrivals_total" ["quorum"]
         "arrivals at latches that a quorum has recorded, including repeated arrivals";
     LATCH_WAIT = seconds "redquorum_latch_wait_seconds" ["quorum", "outcome"]

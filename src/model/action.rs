@@ -6,7 +6,7 @@ use crate::model::{
 };
 
 /// A transition. `node` is the index of a node in the state before the transition. The number in
-/// `Begin` to `Downgrade` is the index of a client.
+/// `Begin` to `Redeem` is the index of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Begin(usize),
@@ -16,6 +16,11 @@ pub(super) enum Action {
     Unlock(usize),
     /// The client replaces its write lease by a read lease.
     Downgrade(usize),
+    /// The client turns its lease into a ticket.
+    IssueTicket(usize),
+    Redeem(usize),
+    /// A client outside of the model releases the ticket.
+    ReleaseTicket,
     /// A node executes a request. If `again` is true, the request also stays in flight, so that the
     /// node may execute the request a second time.
     Execute {
@@ -75,6 +80,9 @@ impl Action {
             Self::Renew(by) => format!("{} begins a renewal", client(by)),
             Self::Unlock(by) => format!("{} unlocks", client(by)),
             Self::Downgrade(by) => format!("{} begins to downgrade", client(by)),
+            Self::IssueTicket(by) => format!("{} begins to issue a ticket", client(by)),
+            Self::Redeem(by) => format!("{} begins to redeem the ticket", client(by)),
+            Self::ReleaseTicket => "the ticket is released".into(),
             Self::Execute { node, request: Request { of, message }, again, delivery } => {
                 let again = if again { ", and may execute it again" } else { "" };
                 let answered = if delivery == ModelDelivery::AtOnce { ", answered at once" } else { "" };

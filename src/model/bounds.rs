@@ -24,6 +24,10 @@ pub(super) enum ModelProperty {
     NothingIsLeftBehind,
     /// The property that the key of a resource is shared exactly as long as a reader exists.
     KeysAgreeWithReaders,
+    /// The property that no lease is granted between a lease that becomes a ticket and the lease that redeems the
+    /// ticket, and that leases do not overlap and have growing tokens. If keys may expire at any moment, the property
+    /// is only that no lease with a larger token than the ticket's was granted before the redemption began.
+    TicketsPassLocksOn,
 }
 
 /// The property of a search, and the events that may happen, with their numbers.
@@ -37,6 +41,12 @@ pub(super) struct Bounds {
     pub(super) readers: [bool; CLIENTS],
     /// Whether writers may downgrade.
     pub(super) may_downgrade: bool,
+    /// Whether the first client may turn its lease into a ticket.
+    pub(super) may_issue_ticket: bool,
+    /// The clients that may redeem the ticket.
+    pub(super) redeemers: [bool; CLIENTS],
+    /// The clients that may lock.
+    pub(super) contenders: [bool; CLIENTS],
     /// The number of attempts of each client.
     pub(super) attempts: [u8; CLIENTS],
     /// The number of renewal rounds of each lease, by client. If the property is `ProofsHold`, each
@@ -103,6 +113,9 @@ impl Bounds {
             is_held_at_start: false,
             readers: [false; CLIENTS],
             may_downgrade: false,
+            may_issue_ticket: false,
+            redeemers: [false; CLIENTS],
+            contenders: [true; CLIENTS],
             attempts: [1, 1, 0],
             renewals: [0; CLIENTS],
             duplicates: 0,
@@ -123,6 +136,7 @@ impl Bounds {
     /// are far fewer states.
     pub(super) fn are_tokens_counted(&self) -> bool {
         matches!(self.property, ModelProperty::TokensAreUniqueAndGrow | ModelProperty::ProofsHold)
+            || self.may_issue_ticket
     }
 
     /// Whether the property concerns only states in which every request has been delivered.
@@ -167,13 +181,20 @@ impl Bounds {
         let is_in_the_same_place = !self.is_held_at_start || (one > 0 && other > 0);
         is_in_the_same_place
             && self.readers[one] == self.readers[other]
+            && self.redeemers[one] == self.redeemers[other]
+            && self.contenders[one] == self.contenders[other]
             && self.hints[one] == self.hints[other]
             && self.attempts[one] == self.attempts[other]
             && self.renewals[one] == self.renewals[other]
     }
 
     fn has_readers(&self) -> bool {
-        self.readers.contains(&true) || self.may_downgrade
+        self.readers.contains(&true) || self.may_downgrade || self.may_issue_ticket
+    }
+
+    /// Whether keys last as long as leases, so that a key shows that no other lease was granted.
+    pub(super) fn do_keys_last(&self) -> bool {
+        self.timing.is_some() || self.expiries == Expiries::AtMost(0)
     }
 
     /// Whether this is the attempt of a reader.

@@ -4,11 +4,11 @@ use crate::{
     model::{
         NODES,
         bounds::ModelProperty,
-        message::{DOWNGRADE, FromNode, Request, ToNode},
+        message::{DOWNGRADE, FromNode, ModelAttempt, Request, TICKET, TICKET_NUMBER, ToNode},
         node_model::{ModelLockVote, NodeAttemptState, WriteBackState},
         protocol::Protocol,
         rules::BrokenRule,
-        world::{ClientPhase, Flaw, Granted, ModelClient, ModelLease, PendingDowngrade, World},
+        world::{ClientPhase, Flaw, Granted, ModelClient, ModelLease, ModelTicket, PendingDowngrade, World},
     },
     mutation::Mutation,
     node::Tombstone,
@@ -35,23 +35,84 @@ impl World {
         if model.rules.breaks(BrokenRule::UnlockToDowngrade) {
             self.unlock(model, client);
         }
-        for node in &mut self.nodes {
-            let leaves = node.attempts[client].tombstone(model);
-            node.open().forget_attempt(client);
-            node.open().attempts[client].writer_tombstone = leaves;
-        }
-        self.clients[client].begun = DOWNGRADE;
-        let floor = if model.bounds.are_tokens_counted() { self.floor(model, client) } else { 0 };
-        let downgrade =
-            Some(PendingDowngrade { writer, valid_until: lease.valid_until, has_later_writer: false });
-        let (begun, phase, start) = (DOWNGRADE, ClientPhase::Locking, self.now);
-        self.clients[client] = ModelClient { begun, phase, start, floor, downgrade };
+        self.replace(model, client, (writer, lease), DOWNGRADE);
         for node in 0..NODES {
             self.send(client, node, ToNode::Downgrade { writer });
         }
     }
 
-    /// Sends the unlocks of the write lease, if the attempt is a downgrade.
+    /// Begins the attempt by which the client turns its lease into a ticket.
+    pub(super) fn issue_ticket(&mut self, model: &Protocol, client: usize, lease: ModelLease) {
+        let from = self.attempt(client);
+        self.replace(model, client, (from, lease), TICKET_NUMBER);
+        for node in 0..NODES {
+            self.send(client, node, ToNode::IssueTicket { from, hint: lease.token + 1 });
+        }
+    }
+
+    /// Begins the attempt of this number, which replaces a write lease.
+    fn replace(
+        &mut self,
+        model: &Protocol,
+        client: usize,
+        (writer, lease): (ModelAttempt, ModelLease),
+        begun: u8,
+    ) {
+        for node in &mut self.nodes {
+            let leaves = node.attempts[client].tombstone(model);
+            node.open().forget_attempt(client);
+            node.open().attempts[client].writer_tombstone = leaves;
+        }
+        self.clients[client].begun = begun;
+        let floor = if model.bounds.are_tokens_counted() { self.floor(model, client) } else { 0 };
+        let downgrade =
+            Some(PendingDowngrade { writer, valid_until: lease.valid_until, has_later_writer: false });
+        let (phase, start) = (ClientPhase::Locking, self.now);
+        self.clients[client] = ModelClient { begun, phase, start, floor, downgrade, redeems: None };
+    }
+
+    /// Begins an attempt to redeem the ticket.
+    pub(super) fn redeem(&mut self, model: &Protocol, client: usize, ticket: ModelTicket) {
+        let floor = if model.bounds.are_tokens_counted() { self.floor(model, client) } else { 0 };
+        let begun = self.clients[client].begun + 1;
+        let (phase, start, redeems) = (ClientPhase::Locking, self.now, Some(ticket.is_passed));
+        self.clients[client] = ModelClient { begun, phase, start, floor, downgrade: None, redeems };
+        let proof = match model.rules.broken_rule {
+            Some(BrokenRule::RedeemWithoutCounter) => Some(1 << 52),
+            Some(BrokenRule::Mutation(Mutation::RedeemWithoutProof)) => None,
+            _ => Some(ticket.token),
+        };
+        for node in 0..NODES {
+            self.send(client, node, ToNode::Redeem { proof, hint: ticket.token + 1 });
+        }
+    }
+
+    /// Sends the unlock of the ticket to all nodes.
+    pub(super) fn release_ticket(&mut self, model: &Protocol, ticket: ModelTicket) {
+        self.ticket = Some(ModelTicket { is_spent: true, ..ticket });
+        let is_buried =
+            model.bounds.is_all_delivered() && !model.rules.breaks(BrokenRule::ReleaseWithoutTombstone);
+        let tombstone = if is_buried { Tombstone::Always } else { Tombstone::Never };
+        for node in 0..NODES {
+            let message = ToNode::Unlock { notify: true, tombstone };
+            self.nodes[node].open().add_request(Request { of: TICKET, message });
+        }
+    }
+
+    /// Sends the unlock of a redeemed ticket to the nodes that have not transferred its locks.
+    fn unlock_redeemed(&mut self, model: &Protocol, client: usize) {
+        if !model.bounds.is_all_delivered() || model.rules.breaks(BrokenRule::LeaveTicket) {
+            return;
+        }
+        for node in 0..NODES {
+            if !matches!(self.nodes[node].attempts[client].lock, ModelLockVote::Granted(_)) {
+                let message = ToNode::Unlock { notify: false, tombstone: Tombstone::Always };
+                self.nodes[node].open().add_request(Request { of: TICKET, message });
+            }
+        }
+    }
+
+    /// Sends the unlocks of the write lease that the attempt replaces, if any.
     fn unlock_downgraded(&mut self, client: usize) {
         let Some(PendingDowngrade { writer, .. }) = self.clients[client].downgrade.take() else { return };
         for node in &mut self.nodes {
@@ -166,12 +227,25 @@ impl World {
         if self.now >= self.too_late_from(model, client) {
             return;
         }
-        if self.clients[client].downgrade.is_some_and(|downgrade| downgrade.has_later_writer) {
+        let downgrade = self.clients[client].downgrade;
+        if model.bounds.do_keys_last() && downgrade.is_some_and(|downgrade| downgrade.has_later_writer) {
             self.flaw = Some(Flaw::WriterBetween);
         }
+        let redeems = self.clients[client].redeems.take();
+        if redeems.is_some() {
+            self.unlock_redeemed(model, client);
+        }
         self.unlock_downgraded(client);
+        let is_ticket = model.bounds.may_issue_ticket && self.attempt(client) == TICKET;
+        let token = match self.ticket.filter(|_| redeems.is_some()) {
+            Some(ticket) if model.rules.breaks(BrokenRule::KeepTicketToken) => ticket.token,
+            _ => token,
+        };
+        let counts_from_now = redeems.is_some() && model.rules.breaks(BrokenRule::RedeemFromReceipt);
+        let now = self.now;
         let state = &mut self.clients[client];
-        let valid_until = model.bounds.timing.map_or(0, |timing| state.start + timing.ttl);
+        let from = if counts_from_now { now } else { state.start };
+        let valid_until = model.bounds.timing.map_or(0, |timing| from + timing.ttl);
         state.phase = ClientPhase::Holding(ModelLease { token, valid_until, rounds: 0, round: None });
         let floor = std::mem::take(&mut state.floor);
         state.start = 0;
@@ -181,6 +255,19 @@ impl World {
             }
         }
         self.note_grant(model, client, token, floor);
+        if is_ticket {
+            let valid_until = downgrade.map_or(0, |downgrade| downgrade.valid_until);
+            self.ticket = Some(ModelTicket { token, is_passed: false, is_spent: false, valid_until });
+            self.end_attempt(client);
+        } else if let Some(ticket) = &mut self.ticket {
+            let do_keys_last = model.bounds.do_keys_last();
+            let is_between = if do_keys_last { ticket.is_passed } else { redeems == Some(true) };
+            ticket.is_spent |= redeems.is_some();
+            ticket.is_passed |= do_keys_last || token > ticket.token;
+            if redeems.is_some() && is_between && model.bounds.property == ModelProperty::TicketsPassLocksOn {
+                self.flaw = Some(Flaw::WriterBetween);
+            }
+        }
     }
 
     /// Records a granted lease as far as the property depends on earlier leases, and a flaw if the
@@ -189,13 +276,17 @@ impl World {
         let is_reader = self.is_reader(model, client);
         // In searches for other properties, keys may expire and leases may end at any moment, so a
         // later writer is no violation.
-        if !is_reader && model.bounds.property == ModelProperty::LeasesDoNotOverlap {
+        let concerns_later_writers = matches!(
+            model.bounds.property,
+            ModelProperty::LeasesDoNotOverlap | ModelProperty::TicketsPassLocksOn
+        );
+        if !is_reader && concerns_later_writers {
             let downgrade = self.clients.iter_mut().filter_map(|client| client.downgrade.as_mut());
             downgrade.for_each(|downgrade| downgrade.has_later_writer = true);
         }
         let mut granted = Granted { token, is_reader };
         match model.bounds.property {
-            ModelProperty::TokensAreUniqueAndGrow => {
+            ModelProperty::TokensAreUniqueAndGrow | ModelProperty::TicketsPassLocksOn => {
                 let is_same = |other: &Granted| other.token == token && !(is_reader && other.is_reader);
                 if token <= floor {
                     self.flaw = Some(Flaw::FallingToken(token));

@@ -4,7 +4,7 @@ use std::{fmt, sync::LazyLock, time::Duration};
 
 use crate::{
     node::{
-        Downgrade, Enqueue, Lock, Operation, Renew, Resources, Tombstone, Unlock, WriteBack,
+        Enqueue, Lock, Operation, Renew, Resources, Tombstone, Transfer, Unlock, WriteBack,
         operation::samples::{lease_id, resources},
     },
     values::{LeaseId, Resource},
@@ -48,6 +48,13 @@ pub(super) struct ModelAttempt {
 /// a larger number, so the client begins no further attempt.
 pub(super) const DOWNGRADE: u8 = 4;
 
+/// The number of the attempt by which the first client turns its lease into a ticket. The client begins no further
+/// attempt.
+pub(super) const TICKET_NUMBER: u8 = 3;
+
+/// The ticket. Only the first client issues a ticket.
+pub(super) const TICKET: ModelAttempt = ModelAttempt { client: 0, number: TICKET_NUMBER };
+
 /// The content of a message to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ToNode {
@@ -59,6 +66,16 @@ pub(super) enum ToNode {
     /// A lock of a reader that replaces the lease of this writer.
     Downgrade {
         writer: ModelAttempt,
+    },
+    /// A transfer of the locks of this lease to the ticket.
+    IssueTicket {
+        from: ModelAttempt,
+        hint: u64,
+    },
+    /// A transfer of the locks of the ticket to the attempt.
+    Redeem {
+        proof: Option<u64>,
+        hint: u64,
     },
     WriteBack {
         token: u64,
@@ -118,16 +135,29 @@ impl Request {
             ToNode::Downgrade { writer } => {
                 let lock =
                     Lock { resources, lease_id, ttl, hint: 0, ignores_queue: true, will_not_wait: false };
-                Operation::Downgrade(Downgrade { lock, writer: lease_id_of(writer).clone() })
+                Operation::Transfer(Transfer { lock, from: lease_id_of(writer).clone(), proof: None })
+            }
+            ToNode::IssueTicket { from, hint } => {
+                let lock = Lock { resources, lease_id, ttl, hint, ignores_queue: true, will_not_wait: false };
+                Operation::Transfer(Transfer { lock, from: lease_id_of(from).clone(), proof: None })
+            }
+            ToNode::Redeem { proof, hint } => {
+                let lock = Lock { resources, lease_id, ttl, hint, ignores_queue: true, will_not_wait: true };
+                Operation::Transfer(Transfer { lock, from: lease_id_of(TICKET).clone(), proof })
             }
             ToNode::WriteBack { token } => Operation::WriteBack(WriteBack { resources, lease_id, token }),
             ToNode::Renew { token, .. } => {
                 let may_have_waiters = true;
                 Operation::Renew(Renew { resources, lease_id, holds: 1, ttl, token, may_have_waiters })
             }
-            ToNode::Unlock { notify, tombstone } => {
-                Operation::Unlock(Unlock { resources, lease_id, notify, tombstone, has_waiters: false })
-            }
+            ToNode::Unlock { notify, tombstone } => Operation::Unlock(Unlock {
+                resources,
+                lease_id,
+                notify,
+                tombstone,
+                has_waiters: false,
+                rest: None,
+            }),
         }
     }
 }

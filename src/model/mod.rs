@@ -25,6 +25,8 @@
 //!  roll back ─────────> locking, confirming        ─> send unlocks, idle
 //!  renew, answers ────> holding, a quorum counts   ─> extend or verify the lease
 //!  downgrade ─────────> holding a write lease      ─> locking, as a reader
+//!  issue ticket ──────> holding                    ─> locking, as the ticket
+//!  redeem ────────────> idle, a ticket exists      ─> locking, by transfers from the ticket
 //!  unlock ────────────> holding                    ─> send unlocks, idle
 //! ```
 //!
@@ -59,6 +61,7 @@ mod forgetting;
 mod order;
 mod residue;
 mod sharing;
+mod tickets;
 mod verification;
 
 /// The number of nodes: the smallest number at which a majority may miss a node.

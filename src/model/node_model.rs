@@ -11,7 +11,9 @@ use crate::{
     model::{
         CLIENTS,
         bounds::ModelProperty,
-        message::{FromNode, ModelAttempt, Reply, Request, ToNode, attempt_of, foreign_waiter, resource},
+        message::{
+            FromNode, ModelAttempt, Reply, Request, TICKET, ToNode, attempt_of, foreign_waiter, resource,
+        },
         protocol::Protocol,
         rules::BrokenRule,
     },
@@ -148,6 +150,11 @@ impl NodeModel {
         let Request { of, message } = request;
         let lease_id = match model.rules.broken_rule {
             Some(BrokenRule::Mutation(Mutation::ReuseLeaseId)) => ModelAttempt { number: 1, ..of },
+            Some(BrokenRule::Mutation(Mutation::RedeemAsTicket))
+                if matches!(message, ToNode::Redeem { .. }) =>
+            {
+                TICKET
+            }
             _ => of,
         };
         let operation = request.operation(lease_id, model.bounds.is_reader(of), model.ttl());
@@ -167,6 +174,7 @@ impl NodeModel {
             (ToNode::Unlock { .. }, _) => None,
             (_, Answer::Granted { vote }) => Some(FromNode::Granted { vote }),
             (_, Answer::WrittenBack) => Some(FromNode::WrittenBack(true)),
+            (ToNode::Redeem { .. }, Answer::NotWrittenBack { .. }) => Some(FromNode::Refused),
             (_, Answer::NotWrittenBack { .. }) => Some(FromNode::WrittenBack(false)),
             (ToNode::WriteBack { .. }, Answer::Abstains(_)) => Some(FromNode::WrittenBack(false)),
             (ToNode::Renew { round, .. }, Answer::Renewed { proves }) => {

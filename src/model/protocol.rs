@@ -15,7 +15,7 @@ use crate::{
         message::{FromNode, Reply, Request, ToNode},
         node_model::{INCARNATION, ModelLockVote, NodeModel, Sealed},
         rules::Rules,
-        world::{ClientPhase, World},
+        world::{ClientPhase, ModelTicket, World},
     },
     node::{QuarantineParameters, QuorumParameters, operation::samples::parameters},
 };
@@ -57,11 +57,23 @@ impl Protocol {
             Action::Begin(client) => world.begin(self, client),
             Action::Retry(client) => world.retry_refused(self, client),
             Action::RollBack(client) => world.roll_back(self, client),
-            Action::Renew(client) | Action::Unlock(client) | Action::Downgrade(client) => {
+            Action::Redeem(client) => {
+                let ticket = world.ticket?;
+                world.redeem(self, client, ticket);
+            }
+            Action::ReleaseTicket => {
+                let ticket = world.ticket?;
+                world.release_ticket(self, ticket);
+            }
+            Action::Renew(client)
+            | Action::Unlock(client)
+            | Action::Downgrade(client)
+            | Action::IssueTicket(client) => {
                 let ClientPhase::Holding(lease) = world.clients[client].phase else { return None };
                 match action {
                     Action::Renew(_) => world.renew(self, client, lease),
                     Action::Downgrade(_) => world.downgrade(self, client, lease),
+                    Action::IssueTicket(_) => world.issue_ticket(self, client, lease),
                     _ => world.unlock(self, client),
                 }
             }
@@ -126,7 +138,14 @@ impl Protocol {
                     |other: usize| !self.bounds.are_alike(other, client) || world.clients[other].begun > 0;
                 let is_next = (0..client).all(does_not_precede);
                 if is_next && world.clients[client].begun < self.bounds.attempts[client] {
-                    actions.push(Action::Begin(client));
+                    if self.bounds.contenders[client] {
+                        actions.push(Action::Begin(client));
+                    }
+                    // A redemption of a spent ticket leaves nothing on a node, because the tombstone refuses it.
+                    let is_over = |ticket: ModelTicket| self.bounds.is_all_delivered() && ticket.is_spent;
+                    if self.bounds.redeemers[client] && world.ticket.is_some_and(|ticket| !is_over(ticket)) {
+                        actions.push(Action::Redeem(client));
+                    }
                 }
             }
             ClientPhase::Locking | ClientPhase::Confirming { .. } => {
@@ -150,6 +169,9 @@ impl Protocol {
                 if self.bounds.may_downgrade && !world.is_reader(self, client) && is_in_time {
                     actions.push(Action::Downgrade(client));
                 }
+                if self.bounds.may_issue_ticket && client == 0 && is_in_time {
+                    actions.push(Action::IssueTicket(client));
+                }
                 if !is_last || self.bounds.are_unlocks_relevant() {
                     actions.push(Action::Unlock(client));
                 }
@@ -165,7 +187,11 @@ impl Protocol {
         for request in here.requests().iter().copied() {
             let requests_vote = matches!(
                 request.message,
-                ToNode::Lock { .. } | ToNode::Downgrade { .. } | ToNode::WriteBack { .. }
+                ToNode::Lock { .. }
+                    | ToNode::Downgrade { .. }
+                    | ToNode::IssueTicket { .. }
+                    | ToNode::Redeem { .. }
+                    | ToNode::WriteBack { .. }
             );
             if last.replace(request) == Some(request) || (is_in_quarantine && requests_vote) {
                 continue;
@@ -279,6 +305,9 @@ impl Model for Protocol {
         for client in 0..CLIENTS {
             self.client_actions(world, client, actions);
         }
+        if self.bounds.is_all_delivered() && world.ticket.is_some_and(|ticket| !ticket.is_spent) {
+            actions.push(Action::ReleaseTicket);
+        }
         for node in 0..world.nodes.len() {
             // Equal nodes are neighbours, and the actions of one of them are enough.
             let is_twin = node > 0 && world.nodes[node - 1].digest() == world.nodes[node].digest();
@@ -302,6 +331,7 @@ impl Model for Protocol {
             ModelProperty::ProofsHold => "proofs hold",
             ModelProperty::NothingIsLeftBehind => "nothing is left behind",
             ModelProperty::KeysAgreeWithReaders => "keys agree with readers",
+            ModelProperty::TicketsPassLocksOn => "tickets pass locks on",
         };
         let is_kept = Property::always(name, |model: &Self, world: &World| world.is_kept(model));
         // With a broken rule, only the searched property is checked, because the rule must show in

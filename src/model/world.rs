@@ -8,6 +8,7 @@ use crate::{
         message::{FromNode, ModelAttempt, Reply, Request, ToNode},
         node_model::{ModelLockVote, NodeModel, Sealed, WriteBackState},
         protocol::Protocol,
+        rules::BrokenRule,
     },
     mutation::Mutation,
 };
@@ -31,6 +32,21 @@ pub(super) struct World {
     pub(super) restarts: u8,
     /// A violation that the other fields do not show.
     pub(super) flaw: Option<Flaw>,
+    /// The ticket, from the end of its issue on.
+    pub(super) ticket: Option<ModelTicket>,
+}
+
+/// A ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ModelTicket {
+    pub(super) token: u64,
+    /// Whether another lease was granted since. If keys may expire at any moment, only a lease with a larger token
+    /// counts.
+    pub(super) is_passed: bool,
+    /// Whether the ticket was redeemed or released.
+    pub(super) is_spent: bool,
+    /// With timing, the first tick after the validity of the lease that became the ticket.
+    pub(super) valid_until: u8,
 }
 
 /// A granted lease.
@@ -49,7 +65,8 @@ pub(super) enum Flaw {
     FallingToken(u64),
     /// A verification of a lease although a conflicting lease with a larger token had been granted.
     FalseProof(u64),
-    /// A grant to a writer between a write lease of another client and its downgrade.
+    /// A grant to a writer between a write lease of another client and its downgrade, or between a lease that became
+    /// a ticket and the redemption.
     WriterBetween,
 }
 
@@ -64,11 +81,13 @@ pub(super) struct ModelClient {
     /// The bound that the token must exceed, because of leases granted before the start of the
     /// attempt.
     pub(super) floor: u64,
-    /// The write lease that the attempt replaces, if it is a downgrade.
+    /// The write lease that the attempt replaces, if it is a downgrade or issues a ticket.
     pub(super) downgrade: Option<PendingDowngrade>,
+    /// For an attempt to redeem the ticket: whether another lease had been granted when the attempt began.
+    pub(super) redeems: Option<bool>,
 }
 
-/// A write lease that is to be replaced by a read lease.
+/// A write lease that is to be replaced by a read lease or a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PendingDowngrade {
     pub(super) writer: ModelAttempt,
@@ -79,7 +98,8 @@ pub(super) struct PendingDowngrade {
 }
 
 impl ModelClient {
-    const IDLE: Self = Self { begun: 0, phase: ClientPhase::Idle, start: 0, floor: 0, downgrade: None };
+    const IDLE: Self =
+        Self { begun: 0, phase: ClientPhase::Idle, start: 0, floor: 0, downgrade: None, redeems: None };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -125,6 +145,7 @@ impl World {
             crashes: model.bounds.crashes,
             restarts: model.bounds.restarts,
             flaw: None,
+            ticket: None,
         };
         if model.bounds.is_queued {
             world.nodes[0].open().enqueue(model);
@@ -234,6 +255,12 @@ impl World {
 
     /// Whether the client has a valid lease.
     pub(super) fn is_holding(&self, model: &Protocol, client: usize) -> bool {
+        if client == 0 && model.rules.breaks(BrokenRule::GiverContinues) {
+            let of_pending = self.clients[0].downgrade.map(|downgrade| downgrade.valid_until);
+            if let Some(until) = of_pending.or_else(|| self.ticket.map(|ticket| ticket.valid_until)) {
+                return model.bounds.timing.is_none() || self.now < until;
+            }
+        }
         match self.clients[client].phase {
             ClientPhase::Holding(lease) => model.bounds.timing.is_none() || self.now < lease.valid_until,
             _ => false,
@@ -278,9 +305,15 @@ impl World {
             ModelProperty::LeasesDoNotOverlap => {
                 self.flaw.is_none() && !self.is_any_conflict(model, |client| self.is_holding(model, client))
             }
+            ModelProperty::TicketsPassLocksOn => {
+                // If keys may expire at any moment, leases may overlap.
+                let is_holding = |client| model.bounds.do_keys_last() && self.is_holding(model, client);
+                self.flaw.is_none() && !self.is_any_conflict(model, is_holding)
+            }
             ModelProperty::TokensAreUniqueAndGrow | ModelProperty::ProofsHold => self.flaw.is_none(),
             ModelProperty::NothingIsLeftBehind => {
                 let is_at_rest = self.clients.iter().all(|client| client.phase == ClientPhase::Idle)
+                    && self.ticket.is_none_or(|ticket| ticket.is_spent)
                     && self.nodes.iter().all(|node| node.requests().is_empty());
                 !(is_at_rest && self.count(|node| node.has_leftovers(self.now)) > 0)
             }
@@ -316,7 +349,9 @@ impl World {
                 self.is_any_conflict(model, may_hold)
                     || (0..CLIENTS).any(|client| has_later_writer(client) && may_be_granted(client))
             }
-            ModelProperty::TokensAreUniqueAndGrow => clients.any(may_be_granted),
+            ModelProperty::TokensAreUniqueAndGrow | ModelProperty::TicketsPassLocksOn => {
+                clients.any(may_be_granted)
+            }
             ModelProperty::ProofsHold => clients.any(may_prove_falsely),
             ModelProperty::NothingIsLeftBehind | ModelProperty::KeysAgreeWithReaders => true,
         }

@@ -3,15 +3,19 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::{
+    config::LockOptions,
     error::{ConfigError, Error},
-    lock::{Inspection, MultiLock, RedLock, RwLock, client::Client, inspection, lock_request::LockRequest},
+    lock::{
+        Inspection, LockGuard, MultiLock, RedLock, RwLock, client::Client, inspection,
+        lock_request::LockRequest, ticket,
+    },
     node::{memory::MemoryCluster, names},
     process::Forked,
     quorum::{
         QuorumBuilder, ShutdownReport,
         shutdown::{self, GRACE},
     },
-    values::{InvalidResource, Resource},
+    values::{InvalidResource, NodeReplies, Resource, Ticket},
 };
 
 /// A client of a quorum of independent nodes. The client is cheap to clone, and all clones share connections and tasks.
@@ -109,6 +113,41 @@ impl Quorum {
         };
         let resources = checked.map(|resource| [resource].into()).map_err(ConfigError::from);
         LockRequest::new(Arc::clone(&self.client), resources)
+    }
+
+    /// Redeems a ticket: this client holds the resources of the ticket, and no other client can have held them since the
+    /// lease that became the ticket. Returns `None` if the ticket is spent: another client has redeemed or released the
+    /// ticket, or does so now, or its time is over. Of all redemptions of a ticket, at most one succeeds.
+    ///
+    /// The options are those of the new lease, as for a lock call. The call takes two round trips. It makes no wait: a
+    /// resource of a spent ticket is locked by a lock call.
+    ///
+    /// # Errors
+    ///
+    /// * [`Error::NoQuorum`] if too few nodes answered. The ticket may still be good: redeem again.
+    /// * [`Error::Config`] if the options are invalid, and [`Error::Closed`], as for a lock call.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future rolls the redemption back. The ticket may be spent, and its resources are then free.
+    pub async fn redeem(&self, ticket: &Ticket, options: LockOptions) -> Result<Option<LockGuard>, Error> {
+        self.client.context.in_process(ticket::redeem(&self.client, ticket, options)).await
+    }
+
+    /// Releases a ticket: unlocks its resources on all nodes, and waits for the confirmation of a quorum for at most a
+    /// node timeout. The ticket is spent from then on. A lease that has redeemed the ticket continues.
+    ///
+    /// The replies show the nodes that have confirmed. The release continues in the background on the other nodes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] (`ReadOnly`) for a read-only client; [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    ///
+    /// The release is submitted to the nodes before the first `await`.
+    pub async fn release(&self, ticket: &Ticket) -> Result<NodeReplies, Error> {
+        self.client.context.in_process(ticket::release(&self.client, ticket)).await
     }
 
     /// Shuts the client down, as [`shutdown_within`](Self::shutdown_within) with a grace of three seconds.

@@ -160,7 +160,8 @@ impl AnyOfRequest {
     pub(super) fn singleton_lock(&self, name: Resource, settings: LockOptions) -> LockRequest {
         let mut request = LockRequest::new(Arc::clone(&self.client), Ok([name].into()));
         (request.settings, request.reentry) = (settings, ReentryMode::Never);
-        (request.settings.without_renewal, request.settings.hold_at_most) = (false, None);
+        let settings = &mut request.settings;
+        (settings.without_renewal, settings.hold_at_least, settings.hold_at_most) = (false, None, None);
         request
     }
 

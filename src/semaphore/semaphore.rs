@@ -393,6 +393,11 @@ impl Semaphore {
     /// Checks the number of permits that one call acquires. Returns the number, and the name of the semaphore.
     fn checked_number(&self, permits: u32) -> Result<(usize, Resource), Error> {
         let candidates = self.request.candidates.clone()?;
+        if self.request.settings.hold_at_least.is_some() {
+            let reason = "a minimum hold of several permits: a call that gives permits up would keep their slots, so leave \
+                          `hold_at_least` out, or acquire one permit at a time";
+            return Err(ConfigError::Unsupported { reason: reason.into() }.into());
+        }
         let (wanted, most) = (permits as usize, MAX_PERMITS_AT_ONCE.min(candidates.count));
         if wanted == 0 || wanted > most {
             return Err(out_of_range("permits at once", permits, format!("1 to {most}")).into());

@@ -24,7 +24,7 @@ use crate::{
         world::{ProcessSpawner, Recorder, SimClock, SimTransport, World},
     },
     spawner::Spawner,
-    values::{Label, Resource},
+    values::{Label, Resource, TicketSecret},
 };
 
 /// A simulated process, as the argument of its program. Cheap to clone.
@@ -211,6 +211,7 @@ impl Process {
             spawner: Arc::new(self.spawner()),
             observer: Arc::new(Recorder { world: self.world.clone(), process: self.index }),
             client_id: Uuid::from_u64_pair(id(0), id(1)),
+            ticket_secret: TicketSecret::new(Uuid::from_u64_pair(id(1), id(0))),
             label: Label::default(),
             rng: StdRng::seed_from_u64(id(2)),
             renewal_offset: self.renewal_offset.unwrap_or_else(|| random_renewal_offset(id(3))),

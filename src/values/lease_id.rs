@@ -12,11 +12,14 @@ use uuid::Uuid;
 
 use crate::{
     mutation::{self, Mutation},
-    values::{Label, readable},
+    values::{Label, TicketSecret, readable},
 };
 
 /// The lease id that stands for all readers, in the key of a resource.
 pub(crate) const READERS: &str = "redquorum:shared";
+
+/// The label of the lease ids of tickets.
+pub(super) const TICKET_LABEL: &str = "ticket";
 
 /// The identity of a lease on the nodes, new for each lease: `label/uuid:number`.
 ///
@@ -57,6 +60,16 @@ impl LeaseId {
         let (label, rest) = std::str::from_utf8(&self.0).ok()?.rsplit_once('/')?;
         let (uuid, _) = rest.split_once(':')?;
         (Uuid::try_parse(uuid).is_ok() && Label::is_valid(label)).then_some(label)
+    }
+
+    /// Whether the id is the name of a [`Ticket`](crate::Ticket), which no client holds.
+    #[must_use]
+    pub fn is_of_ticket(&self) -> bool {
+        let name = std::str::from_utf8(&self.0).ok().and_then(|id| id.rsplit_once('/'));
+        let Some((TICKET_LABEL, name)) = name else { return false };
+        // The ids of clients are random uuids, of version 4. The name of a ticket is a hash, of version 5.
+        let uuid = name.strip_suffix(":1").and_then(|uuid| Uuid::try_parse(uuid).ok());
+        uuid.is_some_and(|uuid| uuid.get_version_num() == 5)
     }
 
     /// Whether the id has the form of a lease id of this crate or of Redisson: a uuid and a number, with or
@@ -106,14 +119,16 @@ pub(crate) struct LeaseIds {
     /// The beginning of all lease ids of the client.
     name: String,
     next_number: AtomicU64,
+    /// The secret from which the secrets of tickets derive.
+    ticket_secret: TicketSecret,
 }
 
 impl LeaseIds {
-    /// Returns the source of a client's lease ids. `client` has at least 122 random bits, which come from the operating
+    /// Returns the source of a client's lease ids, and of the secrets of its tickets. `client` has at least 122 random bits, which come from the operating
     /// system outside of tests and simulations.
-    pub(crate) fn new(client: Uuid, label: &Label) -> Self {
+    pub(crate) fn new(client: Uuid, ticket_secret: TicketSecret, label: &Label) -> Self {
         let name = if label.is_empty() { client.to_string() } else { format!("{label}/{client}") };
-        Self { client, name, next_number: AtomicU64::new(1) }
+        Self { client, name, next_number: AtomicU64::new(1), ticket_secret }
     }
 
     pub(crate) fn client(&self) -> Uuid {
@@ -131,6 +146,12 @@ impl LeaseIds {
         let number = self.next_number.fetch_add(step, Ordering::Relaxed);
         LeaseId(format!("{}:{number}", self.name).into_bytes().into())
     }
+
+    /// Returns a secret that no other ticket has, as a hash of the secret of this client and a number.
+    pub(crate) fn fresh_ticket(&self) -> TicketSecret {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        self.ticket_secret.derive(number)
+    }
 }
 
 #[cfg(test)]
@@ -139,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_lease_id_has_the_client_id_and_a_growing_number() {
-        let ids = LeaseIds::new(Uuid::from_u128(7), &Label::default());
+        let ids = LeaseIds::new(Uuid::from_u128(7), TicketSecret::new(Uuid::from_u128(8)), &Label::default());
         assert_eq!(ids.fresh().to_string(), format!("{}:1", Uuid::from_u128(7)));
         assert_eq!(ids.fresh().to_string(), format!("{}:2", Uuid::from_u128(7)));
     }

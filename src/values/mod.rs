@@ -13,6 +13,7 @@ mod node_reply;
 mod printable;
 mod resource;
 mod shown_value;
+mod ticket;
 
 pub(crate) use self::{
     arrivals::{Arrivals, MAX_ARRIVAL_ID_BYTES},
@@ -22,6 +23,7 @@ pub(crate) use self::{
     printable::Printable,
     resource::readable,
     shown_value::{may_be_url, shown_name, shown_path, shown_value},
+    ticket::TicketSecret,
 };
 pub use self::{
     closed_reason::ClosedReason,
@@ -31,4 +33,5 @@ pub use self::{
     node_error::NodeError,
     node_reply::{NodeReplies, NodeReply, Refusal},
     resource::{InvalidResource, Resource},
+    ticket::{InvalidTicket, Ticket},
 };

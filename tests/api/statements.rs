@@ -13,13 +13,13 @@ use futures::Stream;
 use redquorum::{
     AnyOf, Credentials, Error, Fence, FencingToken, Latch, Lease, LeaseId, LockGuard, LockOptions,
     MemoryCluster, MultiLock, Owner, Permit, Quorum, QuorumBuilder, ReadGuard, RedLock, Resource,
-    RestartGuard, RwLock, Semaphore, ShutdownReport,
+    RestartGuard, RwLock, Semaphore, ShutdownReport, Ticket,
     admin::{self, InitOutcome},
     blocking,
     election::{Election, Leader, Leaders, Leadership},
     error::{
-        AdminError, ClosedReason, ConfigError, InvalidResource, InvalidToken, LeaseLost, LossReason,
-        NoQuorum, NodeError, NodeReplies, NodeReply, Refusal, StaleToken,
+        AdminError, ClosedReason, ConfigError, InvalidResource, InvalidTicket, InvalidToken, LeaseLost,
+        LossReason, NoQuorum, NodeError, NodeReplies, NodeReply, Refusal, StaleToken,
     },
     inspection::{Health, Inspection, Listing, LockName, LockState, NodeInspection},
     metrics, sim,
@@ -47,7 +47,7 @@ fn types() {
     require_handle::<(Election, Leadership, Leaders)>();
 
     require_value::<(Fence, FencingToken, LeaseId, LockOptions, Resource, RestartGuard, ShutdownReport)>();
-    require_value::<Credentials>();
+    require_value::<(Credentials, Ticket)>();
     require_value::<(Leader, InitOutcome, NodeReplies, NodeReply, Refusal)>();
     require_value::<(Health, Inspection, Listing, LockName, LockState, NodeInspection)>();
     require_value::<(metrics::Metric, metrics::Kind)>();
@@ -55,6 +55,7 @@ fn types() {
     require_error::<Error>();
     require_error::<NoQuorum>();
     require_error::<LeaseLost>();
+    require_error::<InvalidTicket>();
     require_error::<LossReason>();
     require_error::<ClosedReason>();
     require_error::<ConfigError>();
@@ -152,6 +153,12 @@ fn futures(builder: QuorumBuilder, quorum: &Quorum, owner: &Owner) {
 }
 
 #[allow(dead_code, reason = "the compiler checks the bounds")]
+fn futures_of_tickets(quorum: &Quorum, ticket: &Ticket) {
+    require_send(quorum.redeem(ticket, LockOptions::new()));
+    require_send(quorum.release(ticket));
+}
+
+#[allow(dead_code, reason = "the compiler checks the bounds")]
 fn futures_of_guards(guard: LockGuard, reader: ReadGuard, permit: Permit, leadership: Leadership) {
     let lease = guard.lease();
     require_send(async move { lease.lost().await });
@@ -172,7 +179,7 @@ fn futures_of_guards(guard: LockGuard, reader: ReadGuard, permit: Permit, leader
 
 #[allow(dead_code, reason = "the compiler checks the bounds")]
 fn futures_of_observers_and_admin(
-    guard: LockGuard,
+    [guard, given]: [LockGuard; 2],
     mut leaders: Leaders,
     from: &QuorumBuilder,
     to: &QuorumBuilder,
@@ -181,6 +188,7 @@ fn futures_of_observers_and_admin(
     require_stream(&leaders);
     require_send(leaders.next());
     require_send(guard.downgrade());
+    require_send(given.into_ticket(Duration::ZERO));
     require_send(admin::init(from));
     require_send(admin::init_if_needed(from));
     require_send(admin::reconfigure(from, to));

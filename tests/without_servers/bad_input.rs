@@ -203,6 +203,15 @@ async fn further_times_out_of_range_are_refused() {
     }
     let error = refused_options(LockOptions::new().hold_at_most(Duration::ZERO)).await;
     assert_eq!(error.to_string(), "hold_at_most is 0: expected a time above zero");
+    for (given, text) in [(Duration::ZERO, "0"), (millis(60_001), "60.001s")] {
+        let error = refused_options(LockOptions::new().hold_at_least(given)).await;
+        assert_out_of_range(
+            &error,
+            "hold_at_least",
+            text,
+            "a time above zero, and at most the max_ttl of 60s",
+        );
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use redquorum::{LockOptions, error::NodeReplies};
 
 use crate::{app::App, arguments::Command, exit::Exit, failure::Failure};
 
+pub(crate) mod acquisition;
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod doctor;
@@ -14,11 +15,13 @@ pub(crate) mod force_unlock;
 pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod list;
+pub(crate) mod lock;
 pub(crate) mod man;
 pub(crate) mod observe;
 pub(crate) mod reconfigure;
 pub(crate) mod run;
 pub(crate) mod top;
+pub(crate) mod unlock;
 
 /// Returns the options of a lock or an election, with the ttl and the quorum timeout if they are given.
 fn lock_options(ttl: Option<Duration>, quorum_timeout: Option<Duration>) -> LockOptions {
@@ -49,7 +52,15 @@ fn unconfirmed(resource: &str, replies: &NodeReplies) -> Option<String> {
 impl Command {
     /// Whether the command handles signals itself. Otherwise a signal ends the process.
     pub(crate) fn handles_signals(&self) -> bool {
-        matches!(self, Self::Run(_) | Self::Elect(_) | Self::Top(_) | Self::Bench(_) | Self::Reconfigure(_))
+        matches!(
+            self,
+            Self::Run(_)
+                | Self::Lock(_)
+                | Self::Elect(_)
+                | Self::Top(_)
+                | Self::Bench(_)
+                | Self::Reconfigure(_)
+        )
     }
 
     /// Performs the command.
@@ -60,6 +71,8 @@ impl Command {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         match self {
             Self::Run(run) => run.perform(app).await,
+            Self::Lock(lock) => lock.perform(app).await,
+            Self::Unlock(unlock) => unlock.perform(app).await,
             Self::Elect(elect) => elect.perform(app).await,
             Self::Observe(observe) => observe.perform(app).await,
             Self::Inspect(inspect) => inspect.perform(app).await,

@@ -3,29 +3,26 @@
 use std::{
     ffi::OsString,
     os::unix::ffi::{OsStrExt, OsStringExt},
+    path::PathBuf,
     time::Duration,
 };
 
 use clap::Args;
-use redquorum::{
-    Lease, LockGuard, MultiLock, Permit, Quorum, Semaphore,
-    error::{Error, NodeReplies},
-};
+use redquorum::{Quorum, Ticket, error::Error};
 
 use crate::{
     app::App,
-    counted::counted,
+    commands::acquisition::{Acquisition, HeldLock, shown},
     duration,
     exit::Exit,
     failure::Failure,
-    holders, name, number,
+    name, number,
     settings::Settings,
     supervise::{
         Job, JobEnd, LeaseTrouble,
         rule::{Marks, OnLoss, Rule},
     },
-    wait_report::report_wait,
-    waiting::WaitLine,
+    ticket_source,
     what_to_run::WhatToRun,
 };
 
@@ -42,8 +39,12 @@ use crate::{
 #[derive(Args, Debug)]
 pub(crate) struct Run {
     /// The name to lock; several names are locked together, all or none
-    #[arg(required = true, value_name = "NAME")]
+    #[arg(required_unless_present = "ticket_from", value_name = "NAME")]
     names: Vec<OsString>,
+    /// Redeem a ticket of `lock` instead of locking a NAME: a file, or `-` for the first line of standard
+    /// input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "shared", "permits", "wait"])]
+    ticket_from: Option<PathBuf>,
     /// Share the lock with other shared runs, instead of holding it alone
     #[arg(long)]
     shared: bool,
@@ -55,6 +56,11 @@ pub(crate) struct Run {
     /// The time for which the nodes keep the lock without a renewal [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
+    /// The time for which NAME stays locked, from the start, even if the command ends earlier: so that hosts
+    /// which start the same job a little later do not run it again; raises the ttl to this time [default: no
+    /// minimum]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with = "shared")]
+    hold_at_least: Option<Duration>,
     /// The time to wait for other holders; 0 makes one attempt [default: without limit]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
@@ -85,60 +91,6 @@ fn permits(text: &str) -> Result<u32, String> {
     })
 }
 
-/// The lock of a command, before it is acquired.
-enum RunLock {
-    Lock(MultiLock),
-    Permit(Semaphore),
-}
-
-/// The acquired lock of a command.
-enum RunGuard {
-    Lock(LockGuard),
-    Permit(Permit),
-}
-
-impl RunLock {
-    /// Waits without a limit while other clients hold the lock.
-    async fn acquire(&self) -> Result<RunGuard, Error> {
-        Ok(match self {
-            Self::Lock(lock) => RunGuard::Lock(lock.lock().await?),
-            Self::Permit(semaphore) => RunGuard::Permit(semaphore.acquire().await?),
-        })
-    }
-
-    /// Waits for at most `wait`. Returns `None` if other clients held the lock until the end of this time.
-    async fn acquire_within(&self, wait: Duration) -> Result<Option<RunGuard>, Error> {
-        Ok(match self {
-            Self::Lock(lock) => lock.try_lock_for(wait).await?.map(RunGuard::Lock),
-            Self::Permit(semaphore) => semaphore.try_acquire_for(wait).await?.map(RunGuard::Permit),
-        })
-    }
-
-    /// Makes one attempt. Returns `None` if other clients hold the lock.
-    async fn try_once(&self) -> Result<Option<RunGuard>, Error> {
-        Ok(match self {
-            Self::Lock(lock) => lock.try_lock().await?.map(RunGuard::Lock),
-            Self::Permit(semaphore) => semaphore.try_acquire().await?.map(RunGuard::Permit),
-        })
-    }
-}
-
-impl RunGuard {
-    fn lease(&self) -> &Lease {
-        match self {
-            Self::Lock(guard) => guard,
-            Self::Permit(permit) => permit,
-        }
-    }
-
-    async fn unlock(self) -> Result<NodeReplies, Error> {
-        match self {
-            Self::Lock(guard) => guard.unlock().await,
-            Self::Permit(permit) => permit.release().await,
-        }
-    }
-}
-
 impl Run {
     /// Removes the values of variables that cannot be used with the names or options on the command line.
     pub(crate) fn leave_out_variables(&mut self, is_of_variable: impl Fn(&str) -> bool) {
@@ -160,8 +112,16 @@ impl Run {
     /// # Errors
     ///
     /// The failure to acquire the lock, or the loss of the lease.
-    pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
-        let performed = self.lock_and_run(app).await.map_err(|failure| self.in_words_of_the_user(failure));
+    pub(crate) async fn perform(mut self, app: &App) -> Result<Exit, Failure> {
+        let ticket = self.ticket_from.as_deref().map(ticket_source::read).transpose()?;
+        if let Some(ticket) = &ticket {
+            let names = ticket.resources().iter().map(|name| OsString::from_vec(name.as_bytes().to_vec()));
+            self.names = names.collect();
+        }
+        let performed = self
+            .lock_and_run(ticket.as_ref(), app)
+            .await
+            .map_err(|failure| self.in_words_of_the_user(failure));
         performed.map_err(|failure| match (failure.exit, self.held_exit) {
             (Exit::Held, Some(status)) => Failure { exit: Exit::HeldAs(status), ..failure },
             _ => failure,
@@ -179,7 +139,7 @@ impl Run {
         Failure { message, ..failure }
     }
 
-    async fn lock_and_run(&self, app: &App) -> Result<Exit, Failure> {
+    async fn lock_and_run(&self, ticket: Option<&Ticket>, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let rule = self.rule(&settings)?;
         if let (Some(permits), [_, _, ..]) = (self.permits, &*self.names) {
@@ -195,7 +155,7 @@ impl Run {
             let guard = tokio::select! {
                 biased;
                 signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
-                acquired = self.acquire(quorum, app) => acquired?,
+                acquired = self.acquire(ticket, quorum, app) => acquired?,
             };
             let (variables, subject) = (self.variables(&guard), self.shown());
             let job = Job { command: &self.what.words(), subject, variables, rule };
@@ -209,77 +169,45 @@ impl Run {
         if self.kill_after.is_some() && self.on_loss != OnLoss::Term {
             return Err(super::kill_after_without_term());
         }
-        let ttl = self.ttl.unwrap_or(settings.effective.ttl);
+        let ttl = self.ttl.unwrap_or(settings.effective.ttl).max(self.hold_at_least.unwrap_or_default());
         Marks::new(ttl, self.kill_after).map(|marks| Rule::new(self.on_loss, marks)).map_err(Failure::usage)
     }
 
-    fn lock(&self, quorum: &Quorum) -> RunLock {
-        let options = super::lock_options(self.ttl, self.quorum_timeout);
-        if let (Some(permits), Some(name)) = (self.permits, self.names.first()) {
-            return RunLock::Permit(quorum.semaphore(name.as_bytes(), permits).options(options));
+    /// Acquires the lock, or redeems the ticket.
+    async fn acquire(
+        &self,
+        ticket: Option<&Ticket>,
+        quorum: &Quorum,
+        app: &App,
+    ) -> Result<HeldLock, Failure> {
+        let mut options = super::lock_options(self.ttl, self.quorum_timeout);
+        if let Some(time) = self.hold_at_least {
+            options = options.hold_at_least(time);
         }
-        let names = self.names.iter().map(|name| name.as_bytes());
-        let lock = match self.shared {
-            true => quorum.multi_lock::<&[u8]>([]).and_read(names),
-            false => quorum.multi_lock(names),
-        };
-        RunLock::Lock(lock.options(options))
+        if let Some(ticket) = ticket {
+            let guard = quorum.redeem(ticket, options).await?;
+            return guard.map(HeldLock::Lock).ok_or_else(|| self.spent());
+        }
+        let Self { names, shared, permits, wait, .. } = self;
+        let acquisition = Acquisition { names, shared: *shared, permits: *permits, wait: *wait, options };
+        acquisition.acquire(quorum, app).await
     }
 
-    async fn acquire(&self, quorum: &Quorum, app: &App) -> Result<RunGuard, Failure> {
-        let lock = self.lock(quorum);
-        if self.wait == Some(Duration::ZERO) {
-            return match lock.try_once().await? {
-                Some(guard) => Ok(guard),
-                None => Err(self.held_failure(quorum, self.message_after_attempt()).await),
-            };
-        }
-        let waiting = WaitLine::show(&app.messages, format!("waiting for {}", self.shown()));
-        // A semaphore has several holders, and each of them may end the wait. Therefore no holder is shown.
-        let shows_holder = self.permits.is_none();
-        let reporting = report_wait(&waiting, quorum, &self.names, shows_holder, &app.messages);
-        let acquiring = async {
-            let Some(wait) = self.wait else { return Ok(lock.acquire().await?) };
-            match lock.acquire_within(wait).await? {
-                Some(guard) => Ok(guard),
-                None => Err(self.held_failure(quorum, self.message_after_wait(wait)).await),
-            }
-        };
-        tokio::select! {
-            biased;
-            acquired = acquiring => acquired,
-            never = reporting => match never {},
-        }
-    }
-
-    /// Returns the message after a wait during which other clients held the lock.
-    fn message_after_wait(&self, waited: Duration) -> String {
-        let (shown, waited) = (self.shown(), duration::given(waited));
-        match (self.permits, self.names.len()) {
-            (Some(permits), _) => {
-                let permits = counted(permits as usize, "permit");
-                format!("{shown} has {permits}, and none was free within --wait {waited}")
-            }
-            (None, 1) => format!("{shown} was not free within --wait {waited}"),
-            (None, _) => format!("{shown} were not all free at once within --wait {waited}"),
-        }
-    }
-
-    /// Returns the failure for a lock that other clients hold, with the holders as evidence.
-    async fn held_failure(&self, quorum: &Quorum, message: String) -> Failure {
-        let evidence = match (self.permits, self.names.first()) {
-            (Some(permits), Some(name)) => holders::of_semaphore(quorum, name.as_bytes(), permits).await,
-            _ => holders::of_lock(quorum, &self.names).await,
-        };
-        Failure { evidence, ..Failure::new(Exit::Held, message) }
+    /// Returns the failure for a ticket that cannot be redeemed any more.
+    fn spent(&self) -> Failure {
+        let message = format!(
+            "the ticket of {} is spent: it was redeemed or released, or its time is over",
+            self.shown()
+        );
+        Failure::new(Exit::Held, message)
     }
 
     /// Returns the variables for the command. Several names have one token, because they are locked by one lease.
-    fn variables(&self, held: &RunGuard) -> Vec<(&'static str, OsString)> {
+    fn variables(&self, held: &HeldLock) -> Vec<(&'static str, OsString)> {
         let names: Vec<&[u8]> = self.names.iter().map(|name| name.as_bytes()).collect();
         let slot = match held {
-            RunGuard::Lock(_) => None,
-            RunGuard::Permit(permit) => Some(permit.slot()),
+            HeldLock::Lock(_) => None,
+            HeldLock::Permit(permit) => Some(permit.slot()),
         };
         let token = held.lease().fencing_token().to_string().into();
         let names = OsString::from_vec(names.join(&b'\n'));
@@ -287,21 +215,7 @@ impl Run {
         [("REDQUORUM_RESOURCE", names), ("REDQUORUM_FENCING_TOKEN", token)].into_iter().chain(slot).collect()
     }
 
-    /// Returns the message after a single attempt (`--wait 0`) for a lock that other clients hold.
-    fn message_after_attempt(&self) -> String {
-        let shown = self.shown();
-        let remedy = "--wait 0 makes one attempt, and a longer --wait waits";
-        match self.permits {
-            None if self.names.len() > 1 => {
-                format!("other clients hold at least one of {shown}: {remedy}")
-            }
-            None => format!("another client holds {shown}: {remedy}"),
-            Some(1) => format!("the permit of {shown} is in use: {remedy}"),
-            Some(permits) => format!("all {permits} permits of {shown} are in use: {remedy}"),
-        }
-    }
-
-    async fn unlock(&self, guard: RunGuard, ended: JobEnd, app: &App) -> Result<Exit, Failure> {
+    async fn unlock(&self, guard: HeldLock, ended: JobEnd, app: &App) -> Result<Exit, Failure> {
         let unlocked = guard.unlock().await;
         if let Some(LeaseTrouble { cause, reasons }) = ended.stopped {
             let message = format!("the command was stopped, as {cause}: `redquorum doctor` checks the nodes");
@@ -324,7 +238,6 @@ impl Run {
     }
 
     fn shown(&self) -> String {
-        let names: Vec<_> = self.names.iter().map(|name| name::shown(name.as_bytes())).collect();
-        names.join(", ")
+        shown(&self.names)
     }
 }

@@ -24,8 +24,13 @@ impl LockView {
 }
 
 fn view() -> LockView {
-    let holder =
-        Holder { owner: Some(OWNER.to_owned()), label: None, holds: 1, remaining_ms: Some(24_800.0) };
+    let holder = Holder {
+        owner: Some(OWNER.to_owned()),
+        label: None,
+        holds: 1,
+        remaining_ms: Some(24_800.0),
+        ticket: false,
+    };
     let nodes = (1..=5).map(|number| node(number, (number < 5).then(|| holder.clone())));
     LockView {
         slot: None,

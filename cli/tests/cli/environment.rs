@@ -101,6 +101,7 @@ async fn a_command_inherits_the_quorum_and_output_options_only() {
         ("REDQUORUM_PERMITS", "2"),
         ("REDQUORUM_SHARED", "0"),
         ("REDQUORUM_WAIT", "9s"),
+        ("REDQUORUM_HOLD_AT_LEAST", "1ms"),
         ("REDQUORUM_HELD_EXIT", "9"),
         ("REDQUORUM_QUORUM_TIMEOUT", "9s"),
         ("REDQUORUM_ON_LOSS", "term"),

@@ -30,6 +30,8 @@ async fn the_general_help_matches_its_file() {
 async fn the_help_of_every_command_matches_its_file() {
     for command in [
         "run",
+        "lock",
+        "unlock",
         "elect",
         "observe",
         "inspect",

@@ -5,8 +5,9 @@ use crate::{
     algorithm::attempt::AttemptConfig,
     client::context::ClientContext,
     clock::Instant,
-    node::{Answer, Downgrade, Holder, Lock, Operation, Request, Tombstone, Unlock, WriteBack},
-    values::{LeaseId, NodeReply, Refusal},
+    mutation::{self, Mutation},
+    node::{Answer, Holder, Lock, Operation, Request, Tombstone, Transfer, Unlock, WriteBack},
+    values::{FencingToken, LeaseId, NodeReply, Refusal},
 };
 
 /// The constant parts of the requests of one attempt, such as resources and lease id.
@@ -20,10 +21,26 @@ pub(super) struct AttemptRequests<'a> {
     /// A number above every counter that earlier attempts of the call's queue have recorded; 0 without counters. A node
     /// votes above its counter and, within an hour of the node's time, not below this number.
     pub(super) hint: u64,
-    /// The write lease that a downgrade turns into a read lease; `None` for any other attempt.
-    pub(super) writer: Option<LeaseId>,
+    /// The lease whose resources the attempt receives by transfers; `None` for any other attempt.
+    pub(super) transfer: Option<TransferFrom>,
     /// Whether the attempt enters no wait queue after a refusal. If so, nodes set no marks in favour of the client.
     pub(super) will_not_wait: bool,
+}
+
+/// The lease whose resources an attempt receives.
+#[derive(Clone, Debug)]
+pub(super) struct TransferFrom {
+    pub(super) from: LeaseId,
+    /// The token of the lease, if nodes must prove that no third lease can have held the resources since.
+    pub(super) proof: Option<u64>,
+}
+
+impl TransferFrom {
+    /// Returns the lease of a ticket, whose token is the proof.
+    pub(super) fn with_proof(ticket: LeaseId, token: FencingToken) -> Self {
+        let proof = mutation::altered(Mutation::RedeemWithoutProof, Some(token.as_u64()), |_| None);
+        Self { from: ticket, proof }
+    }
 }
 
 impl<'a> AttemptRequests<'a> {
@@ -33,7 +50,7 @@ impl<'a> AttemptRequests<'a> {
             config,
             lease_id: context.lease_ids.fresh(),
             hint: 0,
-            writer: None,
+            transfer: None,
             will_not_wait: false,
         }
     }
@@ -49,13 +66,20 @@ impl<'a> AttemptRequests<'a> {
         }
     }
 
-    /// Returns the lock; for a downgrade, the operation that also ends the write lease.
+    /// Returns the lock, or the transfer that also ends the earlier lease.
     pub(super) fn lock_operation(&self, ignores_queue: bool) -> Operation {
         let lock = self.lock(ignores_queue);
-        match self.writer.clone() {
-            Some(writer) => Operation::Downgrade(Downgrade { lock, writer }),
+        match self.transfer.clone() {
+            Some(TransferFrom { from, proof }) => Operation::Transfer(Transfer { lock, from, proof }),
             None => Operation::Lock(lock),
         }
+    }
+
+    /// Whether the answer refuses a transfer with a proof: the earlier lease does not have all keys, or a later lease
+    /// may have had them.
+    pub(super) fn refutes_proof(&self, answer: &Answer) -> bool {
+        let has_proof = self.transfer.as_ref().is_some_and(|transfer| transfer.proof.is_some());
+        has_proof && matches!(answer, Answer::NotWrittenBack { .. } | Answer::Tombstone)
     }
 
     pub(super) fn write_back(&self, token: u64) -> Operation {
@@ -66,7 +90,14 @@ impl<'a> AttemptRequests<'a> {
     /// Returns the unlock of a rollback, for which the node publishes no release notice.
     pub(super) fn unlock(&self, tombstone: Tombstone) -> Operation {
         let (resources, lease_id) = (self.checked.resources.clone(), self.lease_id.clone());
-        Operation::Unlock(Unlock { resources, lease_id, notify: false, tombstone, has_waiters: false })
+        Operation::Unlock(Unlock {
+            resources,
+            lease_id,
+            notify: false,
+            tombstone,
+            has_waiters: false,
+            rest: None,
+        })
     }
 
     /// Returns a request of one operation, which is sent only if its answer may come while the attempt waits.

@@ -24,8 +24,8 @@ pub(crate) enum Plan {
     /// This node is asked for the turn, and the other nodes are asked to lock. A refusal of this node decides the
     /// attempt.
     Woken(usize),
-    /// All nodes at once, for the holder of a write lease, which needs no turn. From this instant on, other clients may
-    /// hold the resource.
+    /// All nodes at once, for the holder of a write lease that becomes a read lease or a ticket, and needs no turn. From
+    /// this instant on, other clients may hold the resource.
     Downgrade(Instant),
 }
 

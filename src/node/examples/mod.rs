@@ -15,7 +15,9 @@
 //! roll_back                    RESOURCES LEASE_ID     without a notice
 //! unlock_late                  RESOURCES LEASE_ID     without a notice; with a tombstone if a key is missing
 //! bury                         RESOURCES LEASE_ID     with a notice and a tombstone
+//! unlock_rest                  RESOURCES LEASE_ID REST     with a notice, and the rest of a minimum hold
 //! downgrade                    RESOURCES READER WRITER TTL
+//! transfer                     RESOURCES TO FROM TTL HINT [PROOF]
 //! enqueue RESOURCES WAITER TTL | arrive LATCH COUNT ARRIVAL | proclaim RESOURCE LEASE_ID VALUE TTL
 //! force_unlock RESOURCES | inspect RESOURCE
 //! counter | lease_id | holds | ttl | readers   RESOURCE     the present value on the node
@@ -34,7 +36,7 @@ use crate::{
         Answer, Operation, names,
         operation::samples::{
             arrive, downgrade, enqueue, force_unlock, inspect, lock, not_waiting, proclaim, proclamation,
-            renew, resource, take, unlock, unlock_late, write_back,
+            renew, resource, take, transfer, unlock, unlock_late, unlock_with_rest, write_back,
         },
     },
     values::NodeError,
@@ -205,7 +207,12 @@ fn operation(words: &[&str]) -> Operation {
         ("roll_back", [by]) => unlock(names, by, false, false),
         ("unlock_late", [by]) => unlock_late(names, by, false),
         ("bury", [by]) => unlock(names, by, true, true),
+        ("unlock_rest", [by, rest]) => unlock_with_rest(names, by, number(rest)),
         ("downgrade", [reader, writer, ttl]) => downgrade(names, reader, writer, number(ttl)),
+        ("transfer", [to, from, ttl, hint]) => transfer(names, to, from, number(ttl), number(hint), 0),
+        ("transfer", [to, from, ttl, hint, proof]) => {
+            transfer(names, to, from, number(ttl), number(hint), number(proof))
+        }
         ("enqueue", [waiter, ttl]) => enqueue(names, waiter, waiter, 0, number(ttl)),
         ("arrive", [count, arrival]) => arrive(names, count.parse().expect("a number"), arrival),
         ("proclaim", [leader, value, ttl]) => proclaim(names, proclamation(leader, 1, 1, value), number(ttl)),

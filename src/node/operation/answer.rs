@@ -12,17 +12,17 @@ use crate::{
 /// The doc of each variant begins with the operations that get this answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// Lock, enqueue, downgrade: granted, now or by an earlier delivery, with this vote for the fencing token.
+    /// Lock, enqueue, transfer: granted, now or by an earlier delivery, with this vote for the fencing token.
     Granted { vote: u64 },
-    /// Lock, downgrade, renewal: refused, because another lease holds one of the resources.
+    /// Lock, transfer, renewal: refused, because another lease holds one of the resources.
     Held(Holder),
     /// Lock, enqueue: deferred, because waiters are queued or a mark makes the client yield. Enqueue: deferred, because
     /// another lease holds one of the resources, or because the request is only for a queue entry.
     Queued(Queued),
     /// Withdrawal: done. The waiter has no queue entry now.
     Withdrawn,
-    /// Lock, enqueue, downgrade, renewal: refused, because the node has a tombstone of the lease id, or, for a
-    /// downgrade, of the writer.
+    /// Lock, enqueue, transfer, renewal: refused, because the node has a tombstone of the lease id, or, for a
+    /// transfer, of the earlier lease.
     Tombstone,
     /// Any operation except unlock, force-unlock, withdrawal, inspection, observation, listing and initialisation:
     /// refused, because the node belongs to another quorum.
@@ -42,7 +42,7 @@ pub(crate) enum Answer {
     WithWaiters(Box<Self>),
     /// Unlock, sent again after its connection broke: no key was found. The first delivery may have deleted the keys.
     UnlockedBefore,
-    /// Lock, enqueue, downgrade, write-back, vacancy query, latch: refused, because the node may have lost votes.
+    /// Lock, enqueue, transfer, write-back, vacancy query, latch: refused, because the node may have lost votes.
     /// Reconfiguration: refused, because the node has no metadata.
     Abstains(Abstention),
     /// Renewal: done, but no vote, because the node may have lost votes.

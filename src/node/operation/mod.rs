@@ -14,7 +14,7 @@
 //! | lock, write-back, unlock | attempts, and leases that end |
 //! | enqueue, withdraw | waiters, at the queue node |
 //! | renew | the watchdog |
-//! | downgrade | writers that become readers |
+//! | transfer | writers that become readers, leases that become tickets, clients that redeem tickets |
 //! | vacant | calls for any slot of a semaphore, or any of several resources |
 //! | proclaim, observe | elections |
 //! | latch | latches |
@@ -30,7 +30,6 @@ use crate::{
 
 mod answer;
 mod answer_size;
-mod downgrade;
 mod enqueue;
 mod force_unlock;
 mod init;
@@ -46,6 +45,7 @@ mod renew;
 mod resources;
 #[cfg(test)]
 pub(crate) mod samples;
+mod transfer;
 mod unlock;
 mod vacant;
 mod wire;
@@ -55,7 +55,6 @@ mod write_back;
 pub(crate) use self::{
     answer::{Abstention, Answer},
     answer_size::{AnswerSize, ORDINARY_VALUES},
-    downgrade::Downgrade,
     enqueue::{Enqueue, Queued},
     force_unlock::ForceUnlock,
     init::Init,
@@ -69,6 +68,7 @@ pub(crate) use self::{
     register::{NewNodes, Register, Registration},
     renew::Renew,
     resources::Resources,
+    transfer::Transfer,
     unlock::{Tombstone, Unlock},
     vacant::Vacant,
     wire::{ArgumentSink, Arguments, ScriptReply, Value, fingerprint, text},
@@ -161,7 +161,7 @@ operations! {
         Unlock in "unlock.lua",
     }
     others {
-        Downgrade in "downgrade.lua",
+        Transfer in "transfer.lua",
         Enqueue in "enqueue.lua",
         Withdraw in "withdraw.lua",
         ForceUnlock in "force_unlock.lua",

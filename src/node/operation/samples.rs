@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Downgrade, Enqueue, ForceUnlock, Inspect, Latch, Lock, Observe, Operation, Proclaim, Proclamation,
+        Enqueue, ForceUnlock, Inspect, Latch, Lock, Observe, Operation, Proclaim, Proclamation,
         QuarantineParameters, QuorumParameters, READERS_SHOWN, Renew, Resources, RestartGuard, Tombstone,
-        Unlock, Withdraw, WriteBack,
+        Transfer, Unlock, Withdraw, WriteBack,
     },
     values::{Fingerprint, LeaseId, Resource},
 };
@@ -82,9 +82,19 @@ pub(crate) fn unlock_late(names: &str, by: &str, notify: bool) -> Operation {
     unlock_leaving(names, by, notify, Tombstone::IfMissing)
 }
 
+/// Returns an unlock with a notice, whose keys stay for the rest of a minimum hold.
+pub(crate) fn unlock_with_rest(names: &str, by: &str, rest: u64) -> Operation {
+    match unlock(names, by, true, false) {
+        Operation::Unlock(unlock) => {
+            Operation::Unlock(Unlock { rest: Some(Duration::from_millis(rest)), ..unlock })
+        }
+        other => other,
+    }
+}
+
 fn unlock_leaving(names: &str, by: &str, notify: bool, tombstone: Tombstone) -> Operation {
     let (resources, lease_id) = (resources(names), lease_id(by));
-    Operation::Unlock(Unlock { resources, lease_id, notify, tombstone, has_waiters: false })
+    Operation::Unlock(Unlock { resources, lease_id, notify, tombstone, has_waiters: false, rest: None })
 }
 
 /// Returns an enqueue that locks for ten seconds. With an entry ttl of 0, the waiter does not enter the queue.
@@ -141,7 +151,15 @@ pub(crate) fn downgrade(names: &str, reader: &str, writer: &str, ttl: u64) -> Op
         ignores_queue: true,
         will_not_wait: false,
     };
-    Operation::Downgrade(Downgrade { lock, writer: lease_id(writer) })
+    Operation::Transfer(Transfer { lock, from: lease_id(writer), proof: None })
+}
+
+/// Returns a transfer to another exclusive lease; a proof of 0 is none.
+pub(crate) fn transfer(names: &str, to: &str, from: &str, ttl: u64, hint: u64, proof: u64) -> Operation {
+    let (resources, ttl) = (resources(names), Duration::from_millis(ttl));
+    let lock =
+        Lock { resources, lease_id: lease_id(to), ttl, hint, ignores_queue: true, will_not_wait: false };
+    Operation::Transfer(Transfer { lock, from: lease_id(from), proof: (proof > 0).then_some(proof) })
 }
 
 /// Returns an arrival at a latch that opens after `count` arrivals.

@@ -1,5 +1,5 @@
 -- unlock.lua  KEYS resources  ARGV lease id, kind (notify 0|1; tombstone 0 never|1 if a key is missing|2
---   always; 1 if the queue node has waiters)  ->  deleted | with_waiters deleted
+--   always; 1 if the queue node has waiters; `:` and the rest of the minimum hold)  ->  deleted | with_waiters deleted
 
 -- Renews or deletes the yield mark of a resource that is free now. A writer mark stays, because the woken
 -- writer attempts now. `waiters_known`: the queue node has reported waiters.
@@ -15,9 +15,22 @@ function node.pass_yield_mark(resource, notifies, waiters_known)
   end
 end
 
+-- Keeps the key of a lease for at most `rest`, if the lease has the key. Returns 1 if so, and otherwise 0. The ttl is
+-- only shortened, so an unlock that arrives twice does not extend the hold.
+function node.shorten(resource, lease_id, rest)
+  if not redis.call('HMGET', resource, lease_id)[1] then
+    return 0
+  end
+  local ttl = redis.call('PTTL', resource)
+  if ttl < 0 or ttl > tonumber(rest) then
+    redis.call('PEXPIRE', resource, rest)
+  end
+  return 1
+end
+
 node.arity.unlock_any = 2
 function node.unlock_any(resources, lease_id, kind, is_removed)
-  local notify, tombstone, waiters_known = string.match(kind, '^(%d)(%d)(1?)$')
+  local notify, tombstone, waiters_known, rest = string.match(kind, '^(%d)(%d)(1?):?(%d*)$')
   -- If one step fails, all further steps are executed nevertheless, and the first problem is the answer. The
   -- deletions precede all other writes, because a server without memory refuses any other first write of a script.
   local problem, deleted, has_waiters = nil, 0, false
@@ -29,6 +42,10 @@ function node.unlock_any(resources, lease_id, kind, is_removed)
       is_done, was_reader, is_free = pcall(node.unshare, resource, lease_id, is_removed)
       problem = problem or (not is_done and was_reader)
       deleted = deleted + (is_done and was_reader or 0)
+    elseif rest ~= '' then
+      local is_done, kept = pcall(node.shorten, resource, lease_id, rest)
+      problem = problem or (not is_done and kept)
+      deleted = deleted + (is_done and kept or 0)
     else
       -- A lease id is unique, so a field of this name is the lock of the lease, whatever other fields the
       -- key has.

@@ -1,10 +1,13 @@
-//! Unlock: deletes the keys that the lease still holds.
+//! Unlock: deletes the keys that the lease still holds, or shortens their ttls.
+
+use std::time::Duration;
 
 use crate::{
     clock::Instant,
     node::{
         operation::{Answer, Arguments, Operate, Resources, ScriptReply},
         parameters::QuorumParameters,
+        ttl::whole_milliseconds,
     },
     values::{LeaseId, Resource},
 };
@@ -20,6 +23,12 @@ pub(crate) struct Unlock {
     /// Whether the queue node has reported waiters. If so, and with `notify`, the node sets a yield mark, by which
     /// newcomers yield.
     pub(crate) has_waiters: bool,
+    /// The rest of the minimum hold of the lease; `None` if the minimum hold is over. With a rest, the node keeps the
+    /// keys of the exclusive resources for at most this time, and deletes nothing.
+    ///
+    /// The rest only shortens the ttl of a key, so an unlock that arrives late or twice never extends the hold. Kept
+    /// keys count as deleted. Since the resource is not free, the node publishes no release notice and changes no mark.
+    pub(crate) rest: Option<Duration>,
 }
 
 /// The condition on which an unlock leaves a tombstone. A tombstone refuses late requests of the lease, which are
@@ -45,7 +54,7 @@ impl Operate for Unlock {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Self { resources, lease_id, notify, tombstone, has_waiters } = self;
+        let Self { resources, lease_id, notify, tombstone, has_waiters, rest } = self;
         if let Some(name) = self.shortest_name() {
             arguments.short_name(name).lease_id(lease_id);
             return;
@@ -56,7 +65,14 @@ impl Operate for Unlock {
             arguments.name_for("unlock_any", resources);
         }
         let mark = if *has_waiters { "1" } else { "" };
-        arguments.lease_id(lease_id).joined(format_args!("{}{}{mark}", u8::from(*notify), *tombstone as u8));
+        let (notify, tombstone) = (u8::from(*notify), *tombstone as u8);
+        arguments.lease_id(lease_id);
+        match rest {
+            None => arguments.joined(format_args!("{notify}{tombstone}{mark}")),
+            Some(rest) => {
+                arguments.joined(format_args!("{notify}{tombstone}{mark}:{}", whole_milliseconds(*rest)))
+            }
+        };
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
@@ -80,10 +96,10 @@ impl Unlock {
     /// Returns the short name of the most frequent unlock: of one resource whose name contains no brace, with a
     /// notice.
     fn shortest_name(&self) -> Option<&'static str> {
-        let Self { resources, notify, tombstone, has_waiters, .. } = self;
+        let Self { resources, notify, tombstone, has_waiters, rest, .. } = self;
         let is_plain = matches!(&**resources, [resource] if !resource.as_bytes().contains(&b'{'));
         match (tombstone, resources.is_shared(0)) {
-            _ if !notify || *has_waiters || !is_plain => None,
+            _ if !notify || *has_waiters || !is_plain || rest.is_some() => None,
             (Tombstone::Never, false) => Some("release"),
             (Tombstone::Never, true) => Some("unshare"),
             (Tombstone::IfMissing, false) => Some("release_late"),

@@ -85,6 +85,13 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
     }),
     (M::ShortenTtl, |node| node.shorten_ttl()),
     (M::UnlockWithoutOwner, |node| node.unlock_without_owner()),
+    (M::RestExtends, |node| {
+        let answer = node.execute()?;
+        if let Operation::Unlock(Unlock { resources, lease_id, rest: Some(rest), .. }) = node.operation {
+            node.end_at(resources, lease_id, node.now + *rest);
+        }
+        Ok(answer)
+    }),
     (M::ProclaimWithoutLock, |node| node.proclaim_without_lock()),
     // Wait queues and marks.
     (M::IgnoreYieldMark, |node| {

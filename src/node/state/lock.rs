@@ -75,9 +75,25 @@ impl NodeState {
         self.grant(parameters, lock, now)
     }
 
+    /// Locks, without regard to queues and marks, and deletes the marks of exclusive resources. Refuses as
+    /// [`grant_keeping_marks`](Self::grant_keeping_marks).
+    pub(super) fn grant(
+        &mut self,
+        parameters: &QuorumParameters,
+        lock: &Lock,
+        now: NodeTime,
+    ) -> Result<Answer, Answer> {
+        let granted = self.grant_keeping_marks(parameters, lock, now)?;
+        for (resource, _) in lock.resources.each().filter(|(_, is_shared)| !is_shared) {
+            self.yield_marks.remove(resource);
+            self.writer_marks.remove(resource);
+        }
+        Ok(granted)
+    }
+
     /// Locks, without regard to queues and marks. Refuses if another lease holds one of the resources, or if the node
     /// has a tombstone of the lease.
-    pub(super) fn grant(
+    pub(super) fn grant_keeping_marks(
         &mut self,
         parameters: &QuorumParameters,
         lock: &Lock,
@@ -105,8 +121,6 @@ impl NodeState {
             }
             let stored = self.held(resource, now).map(|held| held.holds).filter(|_| repeated.is_some());
             self.write_lease_id(resource, lease_id, stored.unwrap_or(1), *ttl, now);
-            self.yield_marks.remove(resource);
-            self.writer_marks.remove(resource);
         }
         Ok(Answer::Granted { vote })
     }

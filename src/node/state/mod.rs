@@ -23,7 +23,6 @@ use crate::{
 #[cfg(test)]
 mod broken;
 mod counters;
-mod downgrade;
 mod enqueue;
 mod force_unlock;
 mod guard;
@@ -45,6 +44,7 @@ mod renew;
 #[cfg(test)]
 mod tests;
 mod time;
+mod transfer;
 mod unlock;
 mod vacant;
 mod wait_queue;
@@ -243,9 +243,9 @@ impl NodeState {
             Operation::Enqueue(enqueue) => self
                 .ensure_may_vote(parameters, now)
                 .and_then(|()| self.enqueue(parameters, enqueue, now, subscribers)),
-            Operation::Downgrade(downgrade) => self
+            Operation::Transfer(transfer) => self
                 .ensure_may_vote(parameters, now)
-                .and_then(|()| self.downgrade(parameters, downgrade, now, subscribers)),
+                .and_then(|()| self.transfer(parameters, transfer, now, subscribers)),
             Operation::Withdraw(withdraw) => Ok(self.withdraw(parameters, withdraw, now, subscribers)),
             Operation::WriteBack(write_back) => self
                 .ensure_may_vote(parameters, now)

@@ -19,6 +19,7 @@ mod admission;
 mod guard;
 mod leading;
 mod readers;
+mod transfer;
 mod wait_queue;
 
 /// The value of a missing counter when a test begins: the node's time in microseconds.

@@ -96,10 +96,10 @@ end
 
 -- Returns the state of the resources before a lock. Refuses if the node must not vote, or has a
 -- tombstone of the lease.
-function node.look_up_to_lock(resources, lease_id, writer)
+function node.look_up_to_lock(resources, lease_id, from)
   node.may_vote()
   if node.has_any_tombstone(resources, lease_id) then
     node.refuse({ 'tombstone' })
   end
-  return node.look_up(resources, lease_id, writer)
+  return node.look_up(resources, lease_id, from)
 end

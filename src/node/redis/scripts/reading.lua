@@ -136,17 +136,20 @@ end
 --   counters, found   the names and the values of the counters
 --   largest           the largest counter
 --   is_any_missing    whether a counter is missing
---   written           the resources of `writer`, which downgrades to `lease_id`: they count as free
-function node.look_up(resources, lease_id, writer)
+--   given             the resources of `from`, which a transfer gives to `lease_id`: they count as free
+function node.look_up(resources, lease_id, from)
   local seen = { ttls = {}, endless = {}, counters = {}, found = {}, largest = 0, is_all_ours = true, is_any_missing = false }
   local is_shared = resources.is_shared
   if is_shared then
-    seen.readers, seen.written = {}, {}
+    seen.readers = {}
+  end
+  if from then
+    seen.given = {}
   end
   for i = 1, #resources do
     local held, readers = node.holder(resources[i]), nil
-    if writer and held and held.lease_id == writer then
-      held, seen.written[i] = nil, true
+    if from and held and held.lease_id == from and from ~= lease_id then
+      held, seen.given[i] = nil, true
     end
     if held then
       seen.ttls[i] = held.ttl

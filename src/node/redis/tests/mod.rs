@@ -71,6 +71,7 @@ impl Fixture {
             notify,
             tombstone: Tombstone::Never,
             has_waiters: false,
+            rest: None,
         }))
     }
 

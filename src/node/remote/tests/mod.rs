@@ -114,8 +114,14 @@ impl Fixture {
 
     fn unlock_for(&self, number: u32, time: Duration) -> Reply {
         let (resources, lease_id) = ([resource("r")].into(), lease_id(number));
-        let unlock =
-            Unlock { resources, lease_id, notify: true, tombstone: Tombstone::Never, has_waiters: false };
+        let unlock = Unlock {
+            resources,
+            lease_id,
+            notify: true,
+            tombstone: Tombstone::Never,
+            has_waiters: false,
+            rest: None,
+        };
         self.node.call(Request::one(Operation::Unlock(unlock), self.clock.now() + time))
     }
 

@@ -63,6 +63,7 @@ fn unlock(number: u32) -> Unlock {
         notify: false,
         tombstone: Tombstone::Never,
         has_waiters: false,
+        rest: None,
     }
 }
 

@@ -17,10 +17,10 @@ use self::{
 };
 use crate::{
     node::{
-        Abstention, Answer, Downgrade, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect,
-        InspectAnswer, Latch, List, Lock, NewNodes, Observe, ObserveAnswer, Operation, Proclaim,
-        Proclamation, Queued, QuorumParameters, Reconfigure, Register, Renew, Resources, RestartGuard,
-        Tombstone, Unlock, Vacant, Withdraw, WriteBack, names,
+        Abstention, Answer, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect, InspectAnswer, Latch,
+        List, Lock, NewNodes, Observe, ObserveAnswer, Operation, Proclaim, Proclamation, Queued,
+        QuorumParameters, Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Transfer, Unlock,
+        Vacant, Withdraw, WriteBack, names,
         operation::{
             ListPage,
             samples::{lease_id, parameters, resource},
@@ -109,12 +109,16 @@ impl NodePair<'_> {
                 let may_have_waiters = *may_have_waiters;
                 Operation::Renew(Renew { resources, lease_id, holds, ttl, token, may_have_waiters })
             }
-            DraftKind::Unlock { notify, tombstone, has_waiters } => Operation::Unlock(Unlock {
+            DraftKind::Unlock { notify, tombstone, has_waiters, rest } => Operation::Unlock(Unlock {
                 resources,
                 lease_id,
                 notify: *notify,
                 tombstone: *tombstone,
                 has_waiters: *has_waiters,
+                // No ttl of the run is within the tolerance of a rest.
+                rest: rest.map(|rest| {
+                    Duration::from_millis(rest * 5_000 + ((self.steps * 4 + index) * 2 + 1) * TOLERANCE)
+                }),
             }),
             DraftKind::Enqueue { waiter, arrival, enters, enqueue_only, index } => {
                 let (entry_ttl, resource, enqueue_only) =
@@ -131,16 +135,18 @@ impl NodePair<'_> {
                 };
                 Operation::Enqueue(Enqueue { lock, resource, waiter, arrival, entry_ttl, enqueue_only })
             }
-            DraftKind::Downgrade { writer } => {
+            DraftKind::Transfer { from, is_downgrade, hint, proof } => {
                 let lock = Lock {
-                    resources: resources.shared(),
+                    resources: if *is_downgrade { resources.shared() } else { resources },
                     lease_id,
                     ttl,
-                    hint: 0,
+                    hint: self.number(hint),
                     ignores_queue: true,
                     will_not_wait: false,
                 };
-                Operation::Downgrade(Downgrade { lock, writer: self::lease_id(writer) })
+                // A proof of 0 is none on the wire.
+                let proof = proof.as_ref().map(|proof| self.number(proof).max(1));
+                Operation::Transfer(Transfer { lock, from: self::lease_id(from), proof })
             }
             DraftKind::Withdraw { waiter } => {
                 Operation::Withdraw(Withdraw { resource: first, waiter: self::lease_id(waiter) })

@@ -178,7 +178,7 @@ fn is_same_arrival(one: &Queued, other: &Queued) -> bool {
 fn is_tied_holder(operation: &Operation, holder: &Holder, state: &NodeState, now: NodeTime) -> bool {
     let (Operation::Lock(Lock { resources, .. })
     | Operation::Enqueue(Enqueue { lock: Lock { resources, .. }, .. })
-    | Operation::Downgrade(Downgrade { lock: Lock { resources, .. }, .. })
+    | Operation::Transfer(Transfer { lock: Lock { resources, .. }, .. })
     | Operation::Renew(Renew { resources, .. })) = operation
     else {
         return false;

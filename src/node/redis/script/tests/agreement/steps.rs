@@ -15,9 +15,9 @@ pub(super) enum DraftKind {
     Lock { hint: Number, ignores_queue: bool, will_not_wait: bool },
     WriteBack { token: Number },
     Renew { holds: u32, token: Number, may_have_waiters: bool },
-    Unlock { notify: bool, tombstone: Tombstone, has_waiters: bool },
+    Unlock { notify: bool, tombstone: Tombstone, has_waiters: bool, rest: Option<u64> },
     Enqueue { waiter: &'static str, arrival: Number, enters: bool, enqueue_only: bool, index: usize },
-    Downgrade { writer: &'static str },
+    Transfer { from: &'static str, is_downgrade: bool, hint: Number, proof: Option<Number> },
     Withdraw { waiter: &'static str },
     ForceUnlock,
     Inspect,
@@ -131,6 +131,18 @@ fn hint() -> impl Strategy<Value = Number> {
     prop_oneof![3 => Just(Number::Exactly(0)), 1 => number()]
 }
 
+/// Returns a strategy for the rests of minimum holds, in units of 5 s. A third of the unlocks have a rest.
+fn rest() -> impl Strategy<Value = Option<u64>> {
+    prop_oneof![2 => Just(None), 1 => (1..14_u64).prop_map(Some)]
+}
+
+/// Returns a strategy for transfers: half of them are downgrades, and more than half have a proof.
+fn transfer() -> impl Strategy<Value = DraftKind> {
+    let proof = prop::option::weighted(0.6, number());
+    (sample::select(&LEASE_IDS[..]), any::<bool>(), hint(), proof)
+        .prop_map(|(from, is_downgrade, hint, proof)| DraftKind::Transfer { from, is_downgrade, hint, proof })
+}
+
 fn kind() -> impl Strategy<Value = DraftKind> {
     prop_oneof![
         8 => (hint(), prop::bool::weighted(0.2), prop::bool::weighted(0.2))
@@ -139,13 +151,15 @@ fn kind() -> impl Strategy<Value = DraftKind> {
         4 => (1..3_u32, number(), any::<bool>()).prop_map(|(holds, token, may_have_waiters)| {
             DraftKind::Renew { holds, token, may_have_waiters }
         }),
-        6 => (any::<bool>(), sample::select(&TOMBSTONES[..]), prop::bool::weighted(0.3))
-            .prop_map(|(notify, tombstone, has_waiters)| DraftKind::Unlock { notify, tombstone, has_waiters }),
+        6 => (any::<bool>(), sample::select(&TOMBSTONES[..]), prop::bool::weighted(0.3), rest())
+            .prop_map(|(notify, tombstone, has_waiters, rest)| {
+                DraftKind::Unlock { notify, tombstone, has_waiters, rest }
+            }),
         10 => (waiter(), arrival(), prop::bool::weighted(0.8), prop::bool::weighted(0.2), 0..2_usize)
             .prop_map(|(waiter, arrival, enters, enqueue_only, index)| {
                 DraftKind::Enqueue { waiter, arrival, enters, enqueue_only, index }
             }),
-        2 => sample::select(&LEASE_IDS[..]).prop_map(|writer| DraftKind::Downgrade { writer }),
+        4 => transfer(),
         2 => waiter().prop_map(|waiter| DraftKind::Withdraw { waiter }),
         1 => Just(DraftKind::ForceUnlock),
         1 => Just(DraftKind::Inspect),
@@ -229,7 +243,8 @@ fn full_queue_steps(is_shared: bool, leaves: bool) -> Vec<TestStep> {
     let queued =
         |waiter| DraftKind::Enqueue { waiter, arrival: zero(), enters: true, enqueue_only: true, index: 0 };
     drafts.extend(WAITERS.map(queued));
-    let unlock = DraftKind::Unlock { notify: true, tombstone: Tombstone::Never, has_waiters: true };
+    let unlock =
+        DraftKind::Unlock { notify: true, tombstone: Tombstone::Never, has_waiters: true, rest: None };
     drafts.extend(leaves.then_some(unlock));
     let call_with = move |kind| {
         let drafts = vec![draft(kind)];
@@ -261,7 +276,7 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
         let arrival = Number::Exactly(0);
         DraftKind::Enqueue { waiter, arrival, enters: true, enqueue_only: false, index: 0 }
     };
-    let unlock = |tombstone| DraftKind::Unlock { notify: true, tombstone, has_waiters: false };
+    let unlock = |tombstone| DraftKind::Unlock { notify: true, tombstone, has_waiters: false, rest: None };
     let lease_id = || sample::select(&LEASE_IDS[..]);
     let losses = prop_oneof![
         4 => lease_id().prop_map(|lease_id| TestStep::EndReader("a", lease_id)),
@@ -279,7 +294,7 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
             DraftKind::Renew { holds: 1, token, may_have_waiters }
         }),
         1 => number().prop_map(|token| DraftKind::WriteBack { token }),
-        1 => sample::select(&LEASE_IDS[..]).prop_map(|writer| DraftKind::Downgrade { writer }),
+        2 => transfer(),
         1 => Just(DraftKind::ForceUnlock),
         1 => Just(DraftKind::Inspect),
     ];

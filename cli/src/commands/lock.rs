@@ -1,0 +1,110 @@
+//! `redquorum lock`: locks names, and prints a ticket of the lock.
+
+use std::{ffi::OsString, fmt, time::Duration};
+
+use clap::{Args, value_parser};
+use redquorum::{Quorum, Ticket};
+use serde::Serialize;
+
+use crate::{
+    app::App,
+    commands::acquisition::{Acquisition, HeldLock},
+    duration,
+    exit::Exit,
+    failure::Failure,
+};
+
+/// Lock names, and print a ticket for another process
+///
+/// Acquires the lock, prints a ticket, and ends. The names stay locked until the ticket is redeemed
+/// (`run --ticket-from -`), released (`unlock --ticket-from -`), or over. Nobody can hold the names between
+/// this command and the command that redeems the ticket, and of several commands that redeem the
+/// ticket, one succeeds. The ticket contains a secret: pass it on by a pipe or a file, not by an
+/// argument.
+#[derive(Args, Debug)]
+pub(crate) struct Lock {
+    /// The name to lock; several names are locked together, all or none
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<OsString>,
+    /// The time after which the ticket is over: at most max_ttl, 60s by default
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    ticket_ttl: Duration,
+    /// The time to wait for other holders; 0 makes one attempt [default: without limit]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    wait: Option<Duration>,
+    /// The exit status instead of 75 if other clients hold the lock until the end of the wait: 1 to 255
+    #[arg(long, value_name = "STATUS", value_parser = value_parser!(u8).range(1..))]
+    held_exit: Option<u8>,
+    /// The time for which to retry while no quorum answers or can be connected [default: the ttl, or
+    /// until nodes in quarantine vote again, if that is later; to connect, the file's connect_timeout,
+    /// or 5s, or --wait if that is shorter]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    quorum_timeout: Option<Duration>,
+}
+
+/// The output of `lock`.
+#[derive(Serialize)]
+struct LockOutput {
+    ticket: String,
+    fencing_token: u64,
+}
+
+impl fmt::Display for LockOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.ticket)
+    }
+}
+
+impl Lock {
+    /// Acquires the lock, and prints the ticket.
+    ///
+    /// # Errors
+    ///
+    /// The failure to acquire the lock, or to make the ticket.
+    pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
+        self.issue(app).await.map_err(|failure| match (failure.exit, self.held_exit) {
+            (Exit::Held, Some(status)) => Failure { exit: Exit::HeldAs(status), ..failure },
+            _ => failure,
+        })
+    }
+
+    async fn issue(&self, app: &App) -> Result<Exit, Failure> {
+        let settings = app.settings()?;
+        let longest = settings.effective.max_ttl;
+        if self.ticket_ttl > longest {
+            let (given, longest) = (duration::shown(self.ticket_ttl), duration::shown(longest));
+            return Err(Failure::usage(format!(
+                "--ticket-ttl is {given}: a ticket lives at most for the max_ttl of the quorum, {longest}"
+            )));
+        }
+        // The connection must not take longer than a short --wait.
+        let short_wait = self.wait.filter(|wait| *wait < settings.effective.connect_timeout);
+        let builder = settings.builder_within(self.quorum_timeout.or(short_wait));
+        app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
+            let ticket = tokio::select! {
+                biased;
+                signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
+                ticket = self.ticket(quorum, app) => ticket?,
+            };
+            let output =
+                LockOutput { ticket: ticket.to_string(), fencing_token: ticket.fencing_token().as_u64() };
+            if let Err(failure) = app.output.print(&output) {
+                // Nobody has received the ticket.
+                quorum.release(&ticket).await?;
+                return Err(failure);
+            }
+            Ok(Exit::Success)
+        })
+        .await
+    }
+
+    async fn ticket(&self, quorum: &Quorum, app: &App) -> Result<Ticket, Failure> {
+        let options = super::lock_options(None, self.quorum_timeout);
+        let (names, wait) = (&*self.names, self.wait);
+        let acquisition = Acquisition { names, shared: false, permits: None, wait, options };
+        match acquisition.acquire(quorum, app).await? {
+            HeldLock::Lock(guard) => Ok(guard.into_ticket(self.ticket_ttl).await?),
+            HeldLock::Permit(_) => Err(Failure::internal("make a ticket", "the lock is a permit")),
+        }
+    }
+}
