@@ -3,7 +3,7 @@
 //!
 //! No other lease is granted between the lease of the giver and the lease of the redeemer. Each of seven broken rules
 //! admits such a lease, gives a token twice, lets leases overlap, or leaves a key. The searches with ticks, of which two
-//! break a rule, are too large for a quick search.
+//! break a rule, are ignored tests, because they are too large for a quick search.
 
 use crate::{
     model::{
@@ -65,11 +65,10 @@ fn no_larger_token_was_granted_before_a_redemption_although_keys_expire_at_any_m
 }
 
 #[test]
+#[ignore = "it takes minutes, and gigabytes of memory"]
 fn no_lease_comes_between_although_leases_expire_or_a_node_forgets() {
-    if is_full_search() {
-        assert_holds(TIMED, Rules::WHOLE);
-        assert_holds(Bounds { crashes: 1, ..TIMED }, Rules::GUARDED);
-    }
+    assert_holds(TIMED, Rules::WHOLE);
+    assert_holds(Bounds { crashes: 1, ..TIMED }, Rules::GUARDED);
 }
 
 #[test]
@@ -102,10 +101,9 @@ fn a_redemption_without_a_check_of_the_counter_admits_a_lease_in_between() {
 }
 
 #[test]
+#[ignore = "it takes minutes, and gigabytes of memory"]
 fn a_validity_from_the_last_vote_of_a_redemption_lets_leases_overlap() {
-    if is_full_search() {
-        assert_breaks(TIMED, Rules::breaking(BrokenRule::RedeemFromReceipt));
-    }
+    assert_breaks(TIMED, Rules::breaking(BrokenRule::RedeemFromReceipt));
 }
 
 #[test]
@@ -114,10 +112,9 @@ fn a_giver_that_continues_overlaps_with_the_redeemer() {
 }
 
 #[test]
+#[ignore = "it takes minutes, and gigabytes of memory"]
 fn a_ticket_issued_after_the_end_of_its_lease_admits_a_lease_in_between() {
-    if is_full_search() {
-        assert_breaks(TIMED, Rules::broken_by(Mutation::DowngradeTooLate));
-    }
+    assert_breaks(TIMED, Rules::broken_by(Mutation::DowngradeTooLate));
 }
 
 #[test]

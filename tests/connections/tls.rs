@@ -232,8 +232,8 @@ async fn a_server_with_the_certificate_of_a_ca_is_refused_with_a_clear_error() {
     let server = setup.cluster.server(0);
     server.command(&["CONFIG", "SET", "tls-cert-file", &chain, "tls-key-file", &key]).await;
     let node_error = reason(setup.trusting()).await;
-    let words = "TLS failed: the certificate is that of a CA, and a server needs one of its own that is none \
-                 (CaUsedAsEndEntity)";
+    let words = "TLS failed: the server presents the certificate of a CA as its own: give the server a certificate \
+                 that is no CA, signed by the CA (CaUsedAsEndEntity)";
     assert_eq!(node_error.to_string(), words);
 }
 

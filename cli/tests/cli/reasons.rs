@@ -102,7 +102,9 @@ async fn a_lease_that_is_renewed_again_is_reported() {
         server.freeze().await;
     }
     let warning = line_with(&mut lines, "is not renewed, and ends in ").await;
-    assert_eq!(warning.matches("no answer within the node timeout").count(), 2, "{warning}");
+    // The first renewal comes at a random time, so the connections may have been given up at the time of the warning.
+    let reasons = ["no answer within the node timeout", "given up after a long silence"];
+    assert_eq!(reasons.map(|reason| warning.matches(reason).count()).iter().sum::<usize>(), 2, "{warning}");
     for server in cluster.some(0..2) {
         server.thaw().await;
     }

@@ -222,7 +222,11 @@ const CAUSES: [(&str, &str); 8] = [
         "the certificate is X.509 version 1, and TLS needs version 3, which `openssl x509 -req` \
          makes with `-extfile`",
     ),
-    ("CaUsedAsEndEntity", "the certificate is that of a CA, and a server needs one of its own that is none"),
+    (
+        "CaUsedAsEndEntity",
+        "the server presents the certificate of a CA as its own: give the server a certificate that is \
+         no CA, signed by the CA",
+    ),
     ("UnknownIssuer", "no CA that this client trusts has signed the certificate"),
     ("InvalidContentType", "the port has no TLS"),
     ("tls handshake eof", CLOSED_IN_HANDSHAKE),
@@ -272,8 +276,8 @@ mod tests {
         let described = |cause: &str| describe(&format!("invalid peer certificate: {cause}"));
         assert_eq!(
             described("Other(OtherError(CaUsedAsEndEntity))"),
-            "the certificate is that of a CA, and a server needs one of its own that is none \
-             (CaUsedAsEndEntity)"
+            "the server presents the certificate of a CA as its own: give the server a certificate that is no CA, \
+             signed by the CA (CaUsedAsEndEntity)"
         );
         assert_eq!(
             described("UnknownIssuer"),
