@@ -125,7 +125,7 @@ impl Acquisition<'_> {
 
     /// Returns the message after a wait during which other clients held the lock.
     fn message_after_wait(&self, waited: Duration) -> String {
-        let (shown, waited) = (shown(self.names), duration::shown(waited));
+        let (shown, waited) = (shown(self.names), duration::given(waited));
         match (self.permits, self.names.len()) {
             (Some(permits), _) => {
                 let permits = counted(permits as usize, "permit");
