@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
 use redquorum::{
     Credentials, Error, Fence, FencingToken, LockOptions, MemoryCluster, MultiLock, Owner, Quorum,
-    QuorumBuilder, RestartGuard, admin,
+    QuorumBuilder, RestartGuard, Ticket, admin,
     error::{ConfigError, InvalidResource, NodeReply, Refusal},
     settings,
 };
@@ -150,6 +150,8 @@ async fn add_client(texts: &mut Texts, builder: &QuorumBuilder) {
     texts.add(&across);
     texts.add(&quorum.any_of(["x", "y"]));
     texts.add(&quorum.latch("l", 2));
+    let ticketed = quorum.red_lock("t").lock().await.unwrap();
+    texts.add(&ticketed.into_ticket(Duration::from_secs(5)).await.unwrap());
     texts.add(&owner);
     texts.add(&lock);
     texts.add(&guard.lease());
@@ -211,6 +213,7 @@ fn add_plain_values(texts: &mut Texts) {
     texts.add(&fence);
     texts.add_shown(&token);
     texts.add_error(&URL.parse::<FencingToken>().unwrap_err());
+    texts.add_error(&URL.parse::<Ticket>().unwrap_err());
     texts.add_error(&InvalidResource::Empty);
     texts.add_shown(&Refusal::RolledBack);
     texts.add(&MemoryCluster::new(1));
