@@ -126,7 +126,7 @@ impl CheckedAnyOf {
         let mut hedges: Vec<Duration> =
             (0..self.context().nodes.len()).map(|node| self.hedge_of(node)).collect();
         hedges.sort_unstable();
-        let of_quorum = hedges.into_iter().take(self.settings.attempt.electorate.needed()).last();
+        let of_quorum = hedges.into_iter().take(self.settings.attempt.electorate.needed()).next_back();
         (of_quorum.unwrap_or(shortest).as_secs_f64() / shortest.as_secs_f64()).max(1.0)
     }
 

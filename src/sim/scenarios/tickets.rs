@@ -173,7 +173,9 @@ fn killed(redeems: bool) -> Report {
                     process.sleep(SECOND).await;
                     let ticket = jobs.lock().unwrap().clone().filter(|_| redeems);
                     let Some((ticket, _)) = ticket else { return };
-                    let guard = quorum.redeem(&ticket, LockOptions::new()).await.unwrap();
+                    // The first renewal would come at a random time before or after the death.
+                    let options = LockOptions::new().without_renewal();
+                    let guard = quorum.redeem(&ticket, options).await.unwrap();
                     assert!(guard.is_some());
                     process.sleep(60 * SECOND).await;
                 }
