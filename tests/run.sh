@@ -190,7 +190,7 @@ end_oldest_rust() {
 }
 
 # Ratios of times that servers spend. The results depend on the machine, so this test runs alone, like a benchmark.
-measures='test(semaphores::a_newcomer_at_a_full_semaphore_of_a_thousand)'
+measures='test(semaphores::a_newcomer_at_a_large_full_semaphore)'
 test_measures() {
     REDQUORUM_TEST_SERVERS=processes cargo nextest run "${members[@]}" --all-features --color never --profile servers \
         --test-threads 1 -E "$measures" 2>&1 | tee "$scratch/measures.passed"
