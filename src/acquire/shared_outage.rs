@@ -143,8 +143,9 @@ impl SharedOutage {
             let attempt_failed = self.attempt_failed.notified();
             let step = self.step(wait, context.now()).or_else(|| self.pending_step(context, wait));
             let until = match step {
-                // An attempt may begin at any time, and may get no answer until its end.
-                None => Some(context.now() + wait.timeout),
+                // An attempt may begin at any time, and may get no answer until its end. Without the node timeout, a quorum
+                // timeout of zero would be a loop without a pause.
+                None => Some(context.now() + wait.timeout.max(wait.node_timeout)),
                 Some(OutageStep::WaitUntil(deadline)) => Some(deadline),
                 Some(OutageStep::WantAttempt(end)) => {
                     self.attempt_wanted.notify_one();

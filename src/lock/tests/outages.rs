@@ -369,3 +369,20 @@ fn acquire_only_permit(quorum: &Quorum) -> impl Future<Output = Result<(), Error
     let semaphore = quorum.semaphore("s", 1).options(with_quorum_timeout(Duration::MAX));
     async move { semaphore.acquire().await.map(drop) }
 }
+
+/// The second call waits behind the first call of its client, and has no attempt of its own. A wait that ended at once
+/// would be a loop without a pause, in which this test would hang.
+#[tokio::test(start_paused = true)]
+async fn a_quorum_timeout_of_zero_behind_another_call_is_no_loop() {
+    let cluster = MemoryCluster::new(3);
+    let holder = client(&cluster).red_lock("r").lock().await.unwrap();
+    let quorum = client(&cluster);
+    let options = LockOptions::new().quorum_timeout(Duration::ZERO);
+    let calls = [(); 2].map(|()| tokio::spawn(lock(&quorum, &Owner::new(), options.clone())));
+    pass(Duration::from_secs(3)).await;
+    assert!(calls.iter().all(|call| !call.is_finished()), "the resource is held, and all nodes answer");
+    holder.unlock().await.unwrap();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+}
