@@ -1,4 +1,4 @@
-//! S89 and S90: resources that stay taken for a minimum hold.
+//! S93 and S94: resources that stay taken for a minimum hold.
 
 use super::*;
 use crate::sim::{Direction, Verdict};
@@ -40,7 +40,7 @@ fn taken(schedule: Schedule, hold: Hold) -> Duration {
 }
 
 #[test]
-fn s89_a_resource_stays_taken_for_its_minimum_hold_and_hardly_longer() {
+fn s93_a_resource_stays_taken_for_its_minimum_hold_and_hardly_longer() {
     for times in
         [[10, 3, 1], [10, 3, 4], [10, 12, 1], [4, 12, 1], [4, 12, 6], [4, 12, 11], [4, 12, 14], [20, 5, 1]]
     {
@@ -54,7 +54,7 @@ fn s89_a_resource_stays_taken_for_its_minimum_hold_and_hardly_longer() {
 }
 
 #[test]
-fn s89_a_holder_that_dies_keeps_the_resource_for_its_minimum_hold() {
+fn s93_a_holder_that_dies_keeps_the_resource_for_its_minimum_hold() {
     let killed = || {
         let schedule = steady(3, 2).with(millis(500), Fault::Kill { process: 0 });
         taken(schedule, hold_of([4, 12, 1]))
@@ -74,7 +74,7 @@ fn taken_at_most(hold: Hold, verdict: Verdict) -> Duration {
 }
 
 #[test]
-fn s90_requests_that_arrive_late_or_twice_do_not_extend_a_minimum_hold() {
+fn s94_requests_that_arrive_late_or_twice_do_not_extend_a_minimum_hold() {
     // The second copy of the unlock arrives after the end of the minimum hold.
     let twice = || taken_at_most(hold_of([10, 3, 1]), Verdict::Duplicate(millis(1_500)));
     let taken = twice();
