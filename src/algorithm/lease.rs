@@ -115,7 +115,7 @@ impl LeaseTime {
     }
 
     /// Returns the time of the next renewal: a third of the ttl after the start of the last renewal. Therefore a lease
-    /// survives two failed renewals.
+    /// survives two renewals that fail at once, and one that times out.
     pub(crate) fn renewal_due(&self) -> Instant {
         self.renewed_at + self.renewal_interval()
     }

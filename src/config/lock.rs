@@ -137,8 +137,8 @@ impl LockOptions {
     /// nothing, because the ttl is at least the minimum hold: a shorter [`ttl`](Self::ttl) is raised to this time, and
     /// a minimum hold above the quorum's `max_ttl` is refused. The price is that the lock of a crashed holder blocks
     /// other clients for this time, too. Only a [force-unlock](crate::admin::force_unlock) ends a minimum hold early.
-    /// An attempt that fails leaves nothing behind, and a [downgrade](crate::LockGuard::downgrade) ends the minimum
-    /// hold.
+    /// An attempt that fails leaves nothing behind. A [downgrade](crate::LockGuard::downgrade) ends the minimum hold,
+    /// and so does [`into_ticket`](crate::LockGuard::into_ticket), also if it fails.
     ///
     /// Waiters of the resource receive no notice of the earlier end. They attempt at the end of the ttl that they know
     /// of, or at their next [poll](Self::poll_interval), so the first waiter may come some seconds after the end of the

@@ -68,7 +68,7 @@ pub(crate) struct LeaseTerms {
     pub(crate) token: FencingToken,
     /// Whether the watchdog renews the lease.
     pub(crate) is_renewed: bool,
-    /// The time to wait for a node's answer to a renewal or an unlock.
+    /// The time to wait for a node's answer to a renewal on request, or to an unlock.
     pub(crate) node_timeout: Duration,
     /// The longest time for which a lock request of the lease may have been unsent.
     pub(crate) lock_timeout: Duration,

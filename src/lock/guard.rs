@@ -171,7 +171,7 @@ impl LockGuard {
     /// # Cancel safety
     ///
     /// Dropping the future unlocks, before and after its first poll, and there is no ticket. If the future was woken,
-    /// and is then not polled for the quorum's attempt timeout, the resource is unlocked. The next poll of the future
+    /// and is then not polled for twice the quorum's node timeout, the resource is unlocked. The next poll of the future
     /// returns [`Error::LeaseLost`] (`Unlocked`).
     pub async fn into_ticket(self, ttl: Duration) -> Result<Ticket, Error> {
         let lease = self.lease.lease();

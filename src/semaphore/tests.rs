@@ -243,7 +243,7 @@ async fn assert_pending_for<T>(future: impl Future<Output = T>, duration: Durati
     assert!(tokio::time::timeout(duration, future).await.is_err(), "the call ended without a vacant slot");
 }
 
-/// Each waiter is in the queues of only three of 400 slots. One waiter at a time is the release watcher, and gets the
+/// Each waiter is in the queues of only two of 400 slots. One waiter at a time is the release watcher, and gets the
 /// next released slot.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_gets_the_next_released_slot_even_outside_of_its_queues() {

@@ -56,7 +56,7 @@ pub(crate) struct Elect {
     pub(crate) ttl: Option<Duration>,
     /// The time for which to retry while no quorum answers or can be connected [default: the ttl, or
     /// until nodes in quarantine vote again, if that is later; to connect, the file's connect_timeout,
-    /// or 5s]
+    /// or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     quorum_timeout: Option<Duration>,
     /// The way to stop the command when the leadership is about to end

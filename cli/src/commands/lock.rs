@@ -37,7 +37,7 @@ pub(crate) struct Lock {
     held_exit: Option<u8>,
     /// The time for which to retry while no quorum answers or can be connected [default: the ttl, or
     /// until nodes in quarantine vote again, if that is later; to connect, the file's connect_timeout,
-    /// or 5s, or --wait if that is shorter]
+    /// or 30s, or --wait if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     quorum_timeout: Option<Duration>,
 }
