@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::values::{InvalidResource, NodeError, Printable, Resource, shown_name, shown_path, shown_value};
+use crate::values::{InvalidResource, NodeError, Printable, Resource, shown_name, shown_value};
 
 /// An error of a setting, name, server or call, which an operator or a programmer has to correct. The text names the
 /// fault, and the accepted values or a remedy.
@@ -281,6 +281,8 @@ pub(crate) fn file_error(
     line: Option<usize>,
     reason: impl Into<Arc<str>>,
 ) -> ConfigError {
+    use crate::values::shown_path;
+
     let text = path.to_string_lossy();
     let path = if shown_path(&text) == text { path.to_owned() } else { shown_path(&text).into() };
     ConfigError::File { path, line, reason: reason.into() }

@@ -15,6 +15,8 @@ mod resource;
 mod shown_value;
 mod ticket;
 
+#[cfg(any(feature = "settings", feature = "tls"))]
+pub(crate) use self::shown_value::shown_path;
 pub(crate) use self::{
     arrivals::{Arrivals, MAX_ARRIVAL_ID_BYTES},
     fingerprint::{Digest, Fingerprint},
@@ -22,7 +24,7 @@ pub(crate) use self::{
     lease_id::{LeaseIds, READERS},
     printable::Printable,
     resource::readable,
-    shown_value::{may_be_url, shown_name, shown_path, shown_value},
+    shown_value::{may_be_url, shown_name, shown_value},
     ticket::TicketSecret,
 };
 pub use self::{

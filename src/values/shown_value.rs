@@ -29,6 +29,7 @@ pub(crate) fn shown_name(text: &str) -> &str {
 
 /// Returns a refused path, or stars if the text may be a url, or a connection string such as
 /// `host:port,password=word`. Some clouds show such strings in place of urls.
+#[cfg(any(test, feature = "settings", feature = "tls"))]
 pub(crate) fn shown_path(text: &str) -> &str {
     let may_be_settings = text.split_once(':').is_some_and(|(_, after)| after.contains(['=', ',']));
     if may_be_settings { HIDDEN } else { shown_name(text) }
