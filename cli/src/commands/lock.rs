@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, fmt, time::Duration};
 
-use clap::{Args, value_parser};
+use clap::Args;
 use redquorum::{Quorum, Ticket};
 use serde::Serialize;
 
@@ -12,6 +12,7 @@ use crate::{
     duration,
     exit::Exit,
     failure::Failure,
+    number,
 };
 
 /// Lock names, and print a ticket for another process
@@ -33,7 +34,7 @@ pub(crate) struct Lock {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
     /// The exit status instead of 75 if other clients hold the lock until the end of the wait: 1 to 255
-    #[arg(long, value_name = "STATUS", value_parser = value_parser!(u8).range(1..))]
+    #[arg(long, value_name = "STATUS", value_parser = number::within(1_u8..=255), allow_negative_numbers = true)]
     held_exit: Option<u8>,
     /// The time for which to retry while no quorum answers or can be connected [default: the ttl, or
     /// until nodes in quarantine vote again, if that is later; to connect, the file's connect_timeout,
@@ -60,7 +61,7 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// The failure to acquire the lock, or to make the ticket.
+    /// Fails if the lock is not acquired, or does not become a ticket.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         self.issue(app).await.map_err(|failure| match (failure.exit, self.held_exit) {
             (Exit::Held, Some(status)) => Failure { exit: Exit::HeldAs(status), ..failure },
@@ -72,7 +73,7 @@ impl Lock {
         let settings = app.settings()?;
         let longest = settings.effective.max_ttl;
         if self.ticket_ttl > longest {
-            let (given, longest) = (duration::shown(self.ticket_ttl), duration::shown(longest));
+            let (given, longest) = (duration::given(self.ticket_ttl), duration::shown(longest));
             return Err(Failure::usage(format!(
                 "--ticket-ttl is {given}: a ticket lives at most for the max_ttl of the quorum, {longest}"
             )));
@@ -89,7 +90,7 @@ impl Lock {
             let output =
                 LockOutput { ticket: ticket.to_string(), fencing_token: ticket.fencing_token().as_u64() };
             if let Err(failure) = app.output.print(&output) {
-                // Nobody has received the ticket.
+                // The ticket was not printed, so no other command can redeem or release it.
                 quorum.release(&ticket).await?;
                 return Err(failure);
             }
