@@ -95,6 +95,10 @@ pub(crate) enum Mutation {
     ImpatientRenewals,
     /// A send queue that gives up a connection although a renewal in flight may still be answered in time.
     GiveUpRenewals,
+    /// A send queue whose patience with a silent connection does not grow after earlier silent connections.
+    ForgetSilences,
+    /// A send queue that gives up a connection although the node answers earlier calls.
+    IgnoreProgress,
     /// A client that does not measure the response times of answers that come after the end of their attempts.
     DropLateLocks,
     /// Vacancy queries that end, and vacancy polls that begin, as at nodes that answer quickly.

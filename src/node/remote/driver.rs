@@ -104,12 +104,12 @@ impl Driver {
             let error = self.serve(connection).await?;
             let now = self.clock.now();
             self.notices.broken(incarnation, &error, now);
-            self.redial.lasted(now.saturating_duration_since(since), &error);
             let mut state = self.shared.lock();
             if error == NodeError::Disconnected && state.send_queue.oldest_call().is_none() {
                 self.notices.closed_idle(now.saturating_duration_since(self.active_at));
             }
-            state.send_queue.disconnected(error, now);
+            state.send_queue.disconnected(error.clone(), now);
+            self.redial.lasted(now.saturating_duration_since(since), &error, state.send_queue.silences());
             let interrupted = state.subscriptions.disconnected();
             state.registrations.disconnected();
             drop(state);

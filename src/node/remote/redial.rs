@@ -6,7 +6,8 @@
 //!  a dial was refused, or a connection
 //!  broke soon                             ──► MIN_DELAY, doubled each time up to MAX_DELAY
 //!      and a call is submitted meanwhile  ──► at most MAX_DELAY_ON_DEMAND
-//!  a dial had no answer in time           ──► MIN_DELAY_AFTER_SILENCE, doubled each time up to MAX_DELAY_AFTER_SILENCE
+//!  a dial had no answer in time, or two
+//!  connections in a row were silent       ──► MIN_DELAY_AFTER_SILENCE, doubled each time up to MAX_DELAY_AFTER_SILENCE
 //!  the node violated the protocol         ──► MIN_DELAY_AFTER_VIOLATION, doubled up to MAX_DELAY_AFTER_VIOLATION,
 //!                                             however long the connection lasted
 //! ```
@@ -61,7 +62,7 @@ pub(super) struct Redial {
     reason: DialReason,
     /// The number of dials and short connections that failed since the last connection that lasted.
     failures: u32,
-    /// The number of dials in a row that had no answer in time.
+    /// The number of dials in a row that had no answer in time, and of silent connections before, except for the first.
     silences: u32,
 }
 
@@ -128,11 +129,15 @@ impl Redial {
         };
     }
 
-    /// Handles the end of a connection that lasted this long.
-    pub(super) fn lasted(&mut self, duration: Duration, error: &NodeError) {
+    /// Handles the end of a connection that lasted this long, as the last of this number of silent connections in a
+    /// row.
+    pub(super) fn lasted(&mut self, duration: Duration, error: &NodeError, silences: u32) {
         self.failed(error);
         if duration >= LASTING && self.reason != DialReason::Violation {
-            *self = Self { reason: DialReason::Broken, ..Self::new(self.first_patience) };
+            // After one silence, only the connection may be lost. After more, the node has no time for the dials.
+            let silences = silences.saturating_sub(1);
+            let reason = if silences > 0 { DialReason::Silent } else { DialReason::Broken };
+            *self = Self { reason, silences, ..Self::new(self.first_patience) };
         }
     }
 }
@@ -208,12 +213,26 @@ mod tests {
     fn the_first_delay_after_a_lasting_connection_is_random_and_short() {
         let mut redial = Redial::new(PATIENCE);
         redial.failed(&silence());
-        redial.lasted(millis(5), &reset());
+        redial.lasted(millis(5), &reset(), 0);
         assert_eq!(range(&redial), delays([100, 200], [100, 200]), "the connection broke soon");
-        redial.lasted(LASTING, &reset());
+        redial.lasted(LASTING, &reset(), 0);
         assert_eq!(range(&redial), delays([0, 100], [0, 100]));
         redial.failed(&reset());
         assert_eq!(range(&redial), delays([50, 100], [50, 100]));
+    }
+
+    #[test]
+    fn delays_and_patience_grow_with_silent_connections_in_a_row() {
+        let mut redial = Redial::new(PATIENCE);
+        redial.lasted(LASTING * 3, &reset(), 1);
+        assert_eq!((range(&redial), redial.patience()), (delays([0, 100], [0, 100]), PATIENCE));
+        for (silences, most, patience) in [(2, 500, 2), (3, 1000, 4), (9, 4000, 4)] {
+            redial.lasted(LASTING * 3, &reset(), silences);
+            assert_eq!(range(&redial), delays([most / 2, most], [most / 2, most]));
+            assert_eq!(redial.patience(), Duration::from_secs(patience));
+        }
+        redial.lasted(LASTING * 3, &reset(), 0);
+        assert_eq!((range(&redial), redial.patience()), (delays([0, 100], [0, 100]), PATIENCE));
     }
 
     #[test]
@@ -223,10 +242,10 @@ mod tests {
         {
             let mut redial = Redial::new(PATIENCE);
             for full in [20, 40, 80, 160, 320, 640, 1000, 1000] {
-                redial.lasted(LASTING * 100, &error);
+                redial.lasted(LASTING * 100, &error, 0);
                 assert_eq!(range(&redial), delays([full / 2, full], [full / 2, full]));
             }
-            redial.lasted(LASTING, &reset());
+            redial.lasted(LASTING, &reset(), 0);
             assert_eq!(range(&redial), delays([0, 100], [0, 100]));
         }
     }
@@ -241,7 +260,7 @@ mod tests {
         let (mut connected_at, mut dials) = (Vec::new(), Vec::new());
         for _ in 0..CLIENTS {
             let mut redial = Redial::new(PATIENCE);
-            redial.lasted(LASTING, &reset());
+            redial.lasted(LASTING, &reset(), 0);
             let mut now = redial.delay(random.random()).most;
             dials.push(now);
             while now < restart {

@@ -7,7 +7,7 @@ use crate::{
     mutation::{self, Mutation},
     node::{
         operation::{Answer, Operation},
-        send_queue::item::Item,
+        send_queue::{MAX_CALLS_IN_FLIGHT, item::Item},
         transport::BatchId,
     },
     values::NodeError,
@@ -31,6 +31,13 @@ const SILENT_TIMEOUTS: u32 = 4;
 /// pause for a second or two.
 const MIN_SILENCE: Duration = Duration::from_secs(3);
 
+/// The largest factor by which repeated silences multiply the time without an answer after which the connection is given
+/// up.
+const MAX_SILENCE_FACTOR: u32 = 8;
+
+/// The largest number of requests in a call after a silence.
+const MAX_REQUESTS_AFTER_SILENCE: usize = 16;
+
 /// The longest time, in multiples of the usual time without an answer, for which a renewal in flight keeps the
 /// connection. A lost connection must not stay until the end of a long renewal timeout.
 const MAX_RENEWAL_SILENCES: u32 = 2;
@@ -49,15 +56,43 @@ pub(super) struct UnansweredCalls {
     loading: Option<Instant>,
     /// Whether a call or load stayed unanswered for the node timeout, and a call or load is still unanswered.
     is_unresponsive: bool,
+    /// The time of the last answer on the present connection.
+    answered_at: Option<Instant>,
+    /// The number of connections that were given up since the last answer within the node timeout.
+    silences: u32,
 }
 
 impl UnansweredCalls {
     pub(super) fn new(node_timeout: Duration) -> Self {
-        Self { node_timeout, batches: VecDeque::new(), next: 0, loading: None, is_unresponsive: false }
+        Self {
+            node_timeout,
+            batches: VecDeque::new(),
+            next: 0,
+            loading: None,
+            is_unresponsive: false,
+            answered_at: None,
+            silences: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
         self.batches.len()
+    }
+
+    /// Returns the largest number of calls in flight: one call after a silence, until an answer in time.
+    pub(super) fn max_calls(&self) -> usize {
+        if self.has_been_silent() { 1 } else { MAX_CALLS_IN_FLIGHT }
+    }
+
+    /// Returns the largest number of requests in a call. After a silence, and until an answer in time, the number is
+    /// small. Otherwise the unconfirmed unlocks of an overloaded node would be sent all at once on each new connection,
+    /// and would keep the node busy until the next silence.
+    pub(super) fn max_requests(&self) -> usize {
+        if self.has_been_silent() { MAX_REQUESTS_AFTER_SILENCE } else { usize::MAX }
+    }
+
+    fn has_been_silent(&self) -> bool {
+        mutation::altered(Mutation::ForgetSilences, self.silences > 0, |_| false)
     }
 
     pub(super) fn is_unresponsive(&self) -> bool {
@@ -79,11 +114,20 @@ impl UnansweredCalls {
     /// Records the end of the load.
     pub(super) fn end_load(&mut self) {
         self.loading = None;
-        self.on_answer();
+        self.end_unresponsiveness();
     }
 
-    /// Records an answer of the node. The node is responsive again if no call and no load is unanswered.
-    pub(super) fn on_answer(&mut self) {
+    /// Records the answer to a call that was sent at this time.
+    pub(super) fn on_answer(&mut self, sent_at: Instant, now: Instant) {
+        self.answered_at = Some(now);
+        if now < sent_at + self.node_timeout {
+            self.silences = 0;
+        }
+        self.end_unresponsiveness();
+    }
+
+    /// Makes the node responsive again if no call and no load is unanswered.
+    fn end_unresponsiveness(&mut self) {
         if self.oldest().is_none() {
             self.is_unresponsive = false;
         }
@@ -101,15 +145,29 @@ impl UnansweredCalls {
     /// Whether the connection should be given up because the node has not answered for too long.
     pub(super) fn is_silent(&self, now: Instant) -> bool {
         // The requests are searched for renewals only after a long silence.
-        self.oldest().is_some_and(|oldest| oldest + self.silence() <= now && self.give_up_at(oldest) <= now)
+        self.silent_since()
+            .is_some_and(|since| since + self.silence() <= now && self.give_up_at(since) <= now)
+    }
+
+    /// Returns the time since which the node owes an answer and has given none.
+    fn silent_since(&self) -> Option<Instant> {
+        let oldest = self.oldest()?;
+        let answered_at = mutation::altered(Mutation::IgnoreProgress, self.answered_at, |_| None);
+        Some(answered_at.map_or(oldest, |answered| answered.max(oldest)))
+    }
+
+    /// Returns the number of connections in a row that were given up without an answer within the node timeout.
+    pub(super) fn silences(&self) -> u32 {
+        self.silences
     }
 
     /// Returns the time at which the oldest call, or the load of the script, becomes overdue. If the node is
     /// unresponsive, returns the time at which the connection is given up.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.oldest().map(|oldest| {
-            if self.is_unresponsive { self.give_up_at(oldest) } else { oldest + self.node_timeout }
-        })
+        if self.is_unresponsive {
+            return self.silent_since().map(|since| self.give_up_at(since));
+        }
+        self.oldest().map(|oldest| oldest + self.node_timeout)
     }
 
     /// Returns the time at which the oldest unanswered call, or the load of the script, was sent.
@@ -123,17 +181,24 @@ impl UnansweredCalls {
     /// A renewal in flight keeps the connection until the deadline of the renewal, because a busy node may still
     /// answer in time. A new connection costs a busy node several messages more, and the renewal would be last in line
     /// again.
-    fn give_up_at(&self, oldest: Instant) -> Instant {
+    fn give_up_at(&self, since: Instant) -> Instant {
         let silence = self.silence();
         let renewals = self.items().filter(|(_, item)| item.is_awaited_renewal());
         let last = renewals.map(|(_, item)| item.until).max();
-        let longest = oldest + silence.saturating_mul(MAX_RENEWAL_SILENCES);
+        let longest = since + silence.saturating_mul(MAX_RENEWAL_SILENCES);
         let last = mutation::altered(Mutation::GiveUpRenewals, last, |_| None);
-        last.map_or(oldest + silence, |last| last.min(longest).max(oldest + silence))
+        last.map_or(since + silence, |last| last.min(longest).max(since + silence))
     }
 
+    /// Returns the time without an answer after which the connection is given up.
+    ///
+    /// The time doubles with each connection that was given up before. The server has the messages of such a connection
+    /// before it, too. If an overloaded server answers all its clients later than this time, and all of them dial
+    /// again, then without the longer patience the server never gets out of their dials.
     fn silence(&self) -> Duration {
-        self.node_timeout.saturating_mul(SILENT_TIMEOUTS).max(MIN_SILENCE)
+        let silences = mutation::altered(Mutation::ForgetSilences, self.silences, |_| 0);
+        let factor = 2_u32.saturating_pow(silences).min(MAX_SILENCE_FACTOR);
+        self.node_timeout.saturating_mul(SILENT_TIMEOUTS).max(MIN_SILENCE).saturating_mul(factor)
     }
 
     /// Returns the unanswered requests, in the order of submission.
@@ -163,9 +228,19 @@ impl UnansweredCalls {
         self.batches.remove(position)
     }
 
-    /// Removes all calls, in the order of submission, because the connection has ended.
+    /// Removes all calls, in the order of submission, because the connection has ended. Counts the silence if the
+    /// connection [was silent](Self::is_silent).
+    pub(super) fn disconnected(&mut self, now: Instant) -> impl Iterator<Item = (Sequence, Item)> + use<> {
+        if self.is_silent(now) {
+            self.silences = self.silences.saturating_add(1);
+        }
+        self.take_all()
+    }
+
+    /// Removes all calls, in the order of submission.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = (Sequence, Item)> + use<> {
         self.loading = None;
+        self.answered_at = None;
         self.is_unresponsive = false;
         std::mem::take(&mut self.batches).into_iter().flat_map(|batch| batch.items)
     }
@@ -180,6 +255,10 @@ impl Batch {
     pub(super) fn late_answers(&self) -> usize {
         let abandoned = self.items.iter().filter(|(_, item)| item.is_abandoned());
         abandoned.map(|(_, item)| item.acquired_leases().count()).sum()
+    }
+
+    pub(super) fn sent_at(&self) -> Instant {
+        self.sent_at
     }
 
     pub(super) fn into_items(self) -> Vec<(Sequence, Item)> {

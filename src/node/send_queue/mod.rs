@@ -164,7 +164,7 @@ impl SendQueue {
     pub(crate) fn needs_service(&self) -> bool {
         self.in_flight.is_unresponsive()
             || !self.connection.is_up()
-            || self.in_flight.len() < MAX_CALLS_IN_FLIGHT
+            || self.in_flight.len() < self.in_flight.max_calls()
     }
 
     /// Returns the next call, or `None` if no call may be sent or no request waits. A request that waits alone is
@@ -173,12 +173,14 @@ impl SendQueue {
         self.tick(now);
         let may_send =
             self.connection.is_up() && !self.in_flight.is_loading() && !self.in_flight.is_unresponsive();
-        if !may_send || self.in_flight.len() >= MAX_CALLS_IN_FLIGHT {
+        if !may_send || self.in_flight.len() >= self.in_flight.max_calls() {
             return None;
         }
         let mut size = RequestSize::default();
         let mut items = Vec::new();
-        while self.unsent.first().is_some_and(|next| next.try_join(&mut size)) {
+        while items.len() < self.in_flight.max_requests()
+            && self.unsent.first().is_some_and(|next| next.try_join(&mut size))
+        {
             items.extend(self.unsent.pop());
         }
         if items.is_empty() { None } else { Some(self.in_flight.start(items, now)) }
@@ -189,13 +191,13 @@ impl SendQueue {
     pub(crate) fn answered(&mut self, batch: BatchId, answers: Vec<Answer>, now: Instant) -> usize {
         let mut late = 0;
         if let Some(batch) = self.in_flight.take(batch) {
+            self.in_flight.on_answer(batch.sent_at(), now);
             self.weight -= batch.weight();
             late = batch.late_answers();
             let undelivered = batch.answer(answers).into_iter();
             self.retries
                 .extend(undelivered.map(|(sequence, item)| ((now + item.retry_delay(), sequence), item)));
         }
-        self.in_flight.on_answer();
         late
     }
 
@@ -220,6 +222,12 @@ impl SendQueue {
     /// without a packet stays silent for ever, even when the network works again.
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
         self.in_flight.is_silent(now)
+    }
+
+    /// Returns the number of connections in a row that were given up because they [were silent](Self::is_silent). An
+    /// answer within the node timeout ends the row.
+    pub(crate) fn silences(&self) -> u32 {
+        self.in_flight.silences()
     }
 
     /// Returns the time of the next tick if no event happens before. The time is later than the last
@@ -287,7 +295,7 @@ impl SendQueue {
         };
         self.connection.down(state);
         self.drop_unsent(&error);
-        for (sequence, mut item) in self.in_flight.take_all() {
+        for (sequence, mut item) in self.in_flight.disconnected(now) {
             if item.must_deliver() && !item.is_expired(now) {
                 item.was_sent = true;
                 self.unsent.insert(sequence, item);

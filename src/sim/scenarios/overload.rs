@@ -1,4 +1,4 @@
-//! Scenario S90: nodes that receive more work at once than they can do in a node timeout.
+//! Scenarios S90 and S95: nodes that receive more work at once than they can do in a node timeout.
 //!
 //! Each node is one thread with a processing time for each message and each operation. The figures are grants, errors,
 //! and calls at all nodes for each grant. Without the rules for busy nodes, attempts are given up while their answers
@@ -381,6 +381,19 @@ fn s90_no_lease_is_lost_if_renewals_are_answered_before_their_deadline() {
     let (figures, without) = with_and_without(Mutation::GiveUpRenewals, &slow_nodes(30, millis(375)), run);
     assert_all_granted(&figures, 300);
     assert!(without.lost > 0, "{without:?}");
+}
+
+/// The nodes have 12 s of work, so most attempts fail. Each client gives up its connections as silent. If the client
+/// repeats this as soon the next time, and sends all unconfirmed unlocks at once on each new connection, then the nodes
+/// stay busy with dials and unlocks, and the leases of the few successful calls are lost.
+#[test]
+fn s95_the_leases_outlive_an_overload_that_most_calls_do_not() {
+    let load = Load::new(200, millis(3)).within(Duration::ZERO);
+    let run = |load: &Load| load.free_locks(10, 40 * SECOND);
+    let (figures, without) = with_and_without(Mutation::ForgetSilences, &load, run);
+    assert!(figures.grants > 300 && figures.errors.len() > 1000, "{figures:?}");
+    assert_eq!(figures.lost, 0, "{figures:?}");
+    assert!(without.lost > 200, "{without:?}");
 }
 
 /// Returns clients at nodes that are idle at first, and then need more time for each message for 25 s.

@@ -375,6 +375,81 @@ fn a_connection_is_silent_after_3_s_and_its_node_is_then_unresponsive() {
     assert_eq!(error(&mut send_queue.submit(request(lock(2)))), Some(NodeError::Unresponsive));
 }
 
+#[test]
+fn the_patience_with_silent_connections_doubles_until_an_answer_in_time() {
+    let mut send_queue = connected_queue();
+    let silence = |send_queue: &mut SendQueue| {
+        let _reply = send_queue.submit(request(lock(1)));
+        send_queue.next_batch(at(0)).unwrap();
+        send_queue.tick(at(100));
+        let silent_at = send_queue.next_deadline().unwrap();
+        send_queue.disconnected(reset(), silent_at);
+        send_queue.connected();
+        silent_at
+    };
+    let answer = |send_queue: &mut SendQueue, after| {
+        let _reply = send_queue.submit(request(lock(1)));
+        let (id, _) = send_queue.next_batch(at(0)).unwrap();
+        send_queue.answered(id, granted(1), at(after));
+    };
+    for seconds in [3, 6, 12, 24, 24] {
+        assert_eq!(silence(&mut send_queue), at(seconds * 1000));
+    }
+    answer(&mut send_queue, 100);
+    send_queue.disconnected(reset(), at(100));
+    send_queue.connected();
+    assert_eq!((silence(&mut send_queue), send_queue.silences()), (at(24_000), 6));
+    answer(&mut send_queue, 99);
+    send_queue.disconnected(reset(), at(100));
+    send_queue.connected();
+    assert_eq!((silence(&mut send_queue), send_queue.silences()), (at(3000), 1));
+    send_queue.disconnected(reset(), at(9000));
+    send_queue.connected();
+    assert_eq!(send_queue.silences(), 1, "a connection that broke was not silent");
+    let _broken = break_rule(Some(Mutation::ForgetSilences));
+    assert_eq!(silence(&mut send_queue), at(3000));
+}
+
+#[test]
+fn a_node_gets_few_requests_after_a_silence_until_an_answer_in_time() {
+    let mut send_queue = connected_queue();
+    let unlock = |number| Request::one(Operation::Unlock(unlock(number)), at(60_000));
+    let _unlocks: Vec<_> = (0..40).map(|number| send_queue.submit(unlock(number))).collect();
+    let sent = |send_queue: &mut SendQueue, now| -> Vec<(BatchId, usize)> {
+        let batches = std::iter::from_fn(|| send_queue.next_batch(at(now)));
+        batches.map(|(id, operations)| (id, operations.len())).collect()
+    };
+    let sizes = |batches: &[(BatchId, usize)]| batches.iter().map(|(_, size)| *size).collect::<Vec<_>>();
+    assert_eq!(sizes(&sent(&mut send_queue, 0)), [40]);
+    send_queue.tick(at(100));
+    send_queue.disconnected(reset(), at(3000));
+    send_queue.connected();
+    let deleted = || vec![Answer::Unlocked { deleted: 0 }; 16];
+    let first = sent(&mut send_queue, 3000);
+    assert_eq!(sizes(&first), [16]);
+    send_queue.answered(first[0].0, deleted(), at(3100));
+    let second = sent(&mut send_queue, 3100);
+    assert_eq!(sizes(&second), [16], "the first answer was late");
+    let _later: Vec<_> = (40..60).map(|number| send_queue.submit(unlock(number))).collect();
+    send_queue.answered(second[0].0, deleted(), at(3101));
+    assert_eq!(sizes(&sent(&mut send_queue, 3101)), [28]);
+}
+
+#[test]
+fn a_connection_with_late_answers_is_not_silent() {
+    let mut send_queue = connected_queue();
+    let _first = send_queue.submit(request(lock(1)));
+    let (first, _) = send_queue.next_batch(at(0)).unwrap();
+    let _second = send_queue.submit(request(lock(2)));
+    send_queue.next_batch(at(0)).unwrap();
+    send_queue.tick(at(100));
+    send_queue.answered(first, granted(1), at(2900));
+    assert!(!send_queue.is_silent(at(5899)) && send_queue.is_silent(at(5900)));
+    assert_eq!(send_queue.next_deadline(), Some(at(5900)));
+    let _broken = break_rule(Some(Mutation::IgnoreProgress));
+    assert!(send_queue.is_silent(at(3000)));
+}
+
 /// A busy node may answer a renewal until its deadline. Without a bound, a lost connection would stay until the end of
 /// the renewal timeout of a long lease.
 #[test]
