@@ -453,6 +453,13 @@ async fn force_unlock_of_the_multi_permit_lock_ends_the_turn_of_its_holder() {
     redquorum_tests::eventually(TIME_LIMIT, "the multi-permit lock is held", is_held).await;
     let several = other.semaphore("my gpu", 4);
     let waits_for_turn = tokio::spawn(async move { several.acquire_many(1).await });
+    // Without a queue entry of the other client, the holder would lock again after the force-unlock.
+    let is_queued = async || {
+        let list = json(&output(command_on(&cluster, ["--json", "list", "my*"])).await).remove(0);
+        let locks = list["locks"].as_array().unwrap();
+        locks.iter().any(|lock| lock["kind"] == "multi_permit" && lock["waiters"] == 1)
+    };
+    redquorum_tests::eventually(TIME_LIMIT, "the other client is queued", is_queued).await;
     let listed = shown(&["list", "my*"]).await;
     assert!(listed.contains("multi-permit lock of my gpu"), "{listed}");
     let inspected =
