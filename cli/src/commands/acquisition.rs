@@ -8,7 +8,7 @@ use redquorum::{
 };
 
 use crate::{
-    app::App, counted::counted, duration, exit::Exit, failure::Failure, holders, name,
+    app::App, counted::counted, duration::GivenDuration, exit::Exit, failure::Failure, holders, name,
     wait_report::report_wait, waiting::WaitLine,
 };
 
@@ -20,7 +20,7 @@ pub(crate) struct Acquisition<'a> {
     /// The number of permits, if the name is that of a semaphore.
     pub(crate) permits: Option<u32>,
     /// The time to wait for other holders; `None` for a wait without a limit.
-    pub(crate) wait: Option<Duration>,
+    pub(crate) wait: Option<&'a GivenDuration>,
     pub(crate) options: LockOptions,
 }
 
@@ -86,7 +86,7 @@ impl Acquisition<'_> {
     /// [`Exit::Held`] if other clients held the lock until the end of the wait, and the failures of a lock call.
     pub(crate) async fn acquire(&self, quorum: &Quorum, app: &App) -> Result<HeldLock, Failure> {
         let lock = self.lock(quorum);
-        if self.wait == Some(Duration::ZERO) {
+        if self.wait.is_some_and(|wait| wait.is_zero()) {
             return match lock.try_once().await? {
                 Some(held) => Ok(held),
                 None => Err(self.held_failure(quorum, self.message_after_attempt()).await),
@@ -98,7 +98,7 @@ impl Acquisition<'_> {
         let reporting = report_wait(&waiting, quorum, self.names, shows_holder, &app.messages);
         let acquiring = async {
             let Some(wait) = self.wait else { return Ok(lock.acquire().await?) };
-            match lock.acquire_within(wait).await? {
+            match lock.acquire_within(**wait).await? {
                 Some(held) => Ok(held),
                 None => Err(self.held_failure(quorum, self.message_after_wait(wait)).await),
             }
@@ -124,8 +124,8 @@ impl Acquisition<'_> {
     }
 
     /// Returns the message after a wait during which other clients held the lock.
-    fn message_after_wait(&self, waited: Duration) -> String {
-        let (shown, waited) = (shown(self.names), duration::given(waited));
+    fn message_after_wait(&self, waited: &GivenDuration) -> String {
+        let shown = shown(self.names);
         match (self.permits, self.names.len()) {
             (Some(permits), _) => {
                 let permits = counted(permits as usize, "permit");
