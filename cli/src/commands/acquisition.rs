@@ -9,7 +9,7 @@ use redquorum::{
 
 use crate::{
     app::App, counted::counted, duration::GivenDuration, exit::Exit, failure::Failure, holders, name,
-    wait_report::report_wait, waiting::WaitLine,
+    shortage::ShortageReporter, wait_report::report_wait, waiting::WaitLine,
 };
 
 /// The lock to acquire, and the time to wait.
@@ -95,7 +95,8 @@ impl Acquisition<'_> {
         let waiting = WaitLine::show(&app.messages, format!("waiting for {}", shown(self.names)));
         // A semaphore has several holders, and each of them may end the wait. Therefore no holder is shown.
         let shows_holder = self.permits.is_none();
-        let reporting = report_wait(&waiting, quorum, self.names, shows_holder, &app.messages);
+        let mut reporter = ShortageReporter::default();
+        let reporting = report_wait(&waiting, quorum, self.names, shows_holder, &mut reporter, &app.messages);
         let acquiring = async {
             let Some(wait) = self.wait else { return Ok(lock.acquire().await?) };
             match lock.acquire_within(**wait).await? {
@@ -105,7 +106,7 @@ impl Acquisition<'_> {
         };
         tokio::select! {
             biased;
-            acquired = acquiring => acquired,
+            acquired = acquiring => acquired.map_err(|failure| reporter.mark_reported(failure)),
             never = reporting => match never {},
         }
     }

@@ -22,6 +22,7 @@ use crate::{
     failure::Failure,
     name,
     settings::Settings,
+    shortage::ShortageReporter,
     supervise::{
         Job, JobEnd, LeaseTrouble,
         orphans::Orphans,
@@ -157,11 +158,13 @@ impl Elect {
         let election = self.election(quorum);
         let waiting = WaitLine::show(&app.messages, format!("campaigning for {}", self.shown()));
         let resources = std::slice::from_ref(&self.name);
+        let mut reporter = ShortageReporter::default();
         tokio::select! {
             biased;
             leadership = election.campaign(self.value.as_bytes()) => leadership
-                .map_err(|error| duration::shown_as_given(error.into(), "ttl", self.ttl.as_ref())),
-            never = report_wait(&waiting, quorum, resources, true, &app.messages) => match never {},
+                .map_err(|error| reporter.mark_reported(error.into()))
+                .map_err(|failure| duration::shown_as_given(failure, "ttl", self.ttl.as_ref())),
+            never = report_wait(&waiting, quorum, resources, true, &mut reporter, &app.messages) => match never {},
         }
     }
 
