@@ -344,6 +344,22 @@ async fn force_unlock_without_a_quorum_unlocks_the_nodes_that_answer() {
 }
 
 #[tokio::test]
+async fn force_unlock_of_a_hung_node_has_the_reason_of_the_connect() {
+    let cluster = Cluster::start(1).await;
+    cluster.server(0).freeze().await;
+    let mut command = command_on(&cluster, ["--json", "force-unlock", "--yes", "job"]);
+    command.env("REDQUORUM_CONNECT_TIMEOUT", "3s");
+    let done = output(command).await;
+    assert_eq!(exit_code(&done), 69, "{}", stderr(&done));
+    let text = stderr(&done);
+    let error = text.lines().last().unwrap();
+    assert!(
+        error.contains("no node was unlocked") && error.contains("no answer to HELLO within "),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn force_unlock_of_a_free_lock_with_a_dead_node_notifies_no_holder() {
     let cluster = Cluster::start(3).await;
     drop(client(&cluster).await);
