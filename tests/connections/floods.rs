@@ -15,7 +15,7 @@ use redquorum::{Quorum, RedLock, error::NodeError};
 use redquorum_tests::{Cluster, Stopwatch, eventually};
 use tokio::{
     io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
     task::JoinHandle,
 };
@@ -28,6 +28,10 @@ pub(super) const MAX_MEMORY_GROWTH: u64 = 20 << 20;
 /// The maximum amount of data per connection, in bytes. If a client stores all of this data, the test fails, and the
 /// memory of the machine still suffices.
 const MAX_FLOOD_BYTES: usize = 256 << 20;
+
+/// The size of the buffer in which the system keeps what a proxy has sent and a client has not received. By default, the
+/// buffer grows to some megabytes, which a client receives for seconds after the end of a flood.
+const SMALL_BUFFER: u32 = 64 << 10;
 
 /// The command of a call, which is none of the commands of a handshake.
 const CALL: &[u8] = b"EVALSHA";
@@ -131,8 +135,20 @@ pub(super) struct FloodingProxy {
 }
 
 impl FloodingProxy {
-    pub(super) async fn before(server: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    /// Starts a proxy with the usual buffers of the system.
+    async fn before(server: u16) -> Self {
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), server)
+    }
+
+    /// Starts a proxy that has little of a flood on its way when the flood ends.
+    pub(super) fn with_small_buffer_before(server: u16) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_send_buffer_size(SMALL_BUFFER).unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        Self::on(socket.listen(1024).unwrap(), server)
+    }
+
+    fn on(listener: TcpListener, server: u16) -> Self {
         let url = format!("redis://{}", listener.local_addr().unwrap());
         let (dials, sent) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
         let flood = watch::Sender::new(None);
