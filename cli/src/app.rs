@@ -108,7 +108,8 @@ impl App {
         let needed = settings.effective.votes_needed;
         let quorum = tokio::select! {
             biased;
-            quorum = builder.connect() => quorum.map_err(|error| settings.connect_failure(error))?,
+            quorum = builder.connect() => quorum
+                .map_err(|error| reporter.mark_reported(settings.connect_failure(error)))?,
             never = report_connecting(&nodes, needed, NO_QUORUM, &mut reporter, &self.messages) => match never {},
         };
         if let Some(message) = reporter.report(None) {

@@ -14,18 +14,37 @@ use crate::{exit::Exit, name};
 /// The evidence about a node that answered. `partial_view` replaces this text by the holder on the node.
 pub(crate) const ANSWERS: &str = "answers";
 
+/// The evidence about a node whose answer was still outstanding at the end.
+pub(crate) const NOT_WAITED_FOR: &str = "was not waited for";
+
+/// The text in place of the evidence that was reported already.
+const REPORTED: &str = "the nodes are reported above";
+
 /// The failure of a command: the message, and the exit status of the process.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
     pub(crate) message: String,
     /// The evidence: a line for each node or lock.
     pub(crate) evidence: Vec<String>,
+    /// The lines of the evidence that a notice of this command has reported already. Texts omit these lines, and JSON
+    /// has them.
+    pub(crate) reported: Vec<String>,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
-        Self { exit, message: message.to_string(), evidence: Vec::new() }
+        Self { exit, message: message.to_string(), evidence: Vec::new(), reported: Vec::new() }
+    }
+
+    /// Returns the failure without the evidence that was reported already.
+    pub(crate) fn without_reported(&self) -> Self {
+        let mut evidence = self.evidence.clone();
+        evidence.retain(|line| !self.reported.contains(line));
+        if evidence.len() < self.evidence.len() {
+            evidence.insert(0, REPORTED.to_owned());
+        }
+        Self { evidence, reported: Vec::new(), ..self.clone() }
     }
 
     /// Returns the message and the evidence in one line.
@@ -107,7 +126,7 @@ impl From<NoQuorum> for Failure {
             // `Done` only means that the node answered, because some calls ask for no vote.
             let text = match reply {
                 NodeReply::NotAsked => return None,
-                NodeReply::Pending => "was not waited for".to_owned(),
+                NodeReply::Pending => NOT_WAITED_FOR.to_owned(),
                 NodeReply::Done => ANSWERS.to_owned(),
                 reply => reply.to_string(),
             };
@@ -162,7 +181,16 @@ impl From<AdminError> for Failure {
     fn from(error: AdminError) -> Self {
         match error {
             AdminError::Config(error) => error.into(),
-            AdminError::Incomplete(_) => Self::new(Exit::NoQuorum, error),
+            AdminError::Incomplete(replies) => {
+                // In a call of an administrator, a node that was not asked has answered an earlier question.
+                let shown = |reply: &NodeReply| match reply {
+                    NodeReply::NotAsked => "answers, and was not changed".to_owned(),
+                    reply => reply.to_string(),
+                };
+                let evidence = replies.iter().map(|(node, reply)| format!("{node}: {}", shown(reply)));
+                let message = "not every node that is needed took part";
+                Self { evidence: evidence.collect(), ..Self::new(Exit::NoQuorum, message) }
+            }
             AdminError::Closed(_) => Self::new(Exit::Internal, error),
             _ => Self::new(Exit::Config, error),
         }
@@ -190,6 +218,21 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_text_omits_the_evidence_that_was_reported() {
+        let [reported, new] = ["a: unreachable", "b: answers"].map(str::to_owned);
+        let failure = Failure {
+            evidence: vec![reported.clone(), new],
+            reported: vec![reported],
+            ..Failure::new(Exit::NoQuorum, "no quorum")
+        };
+        assert_eq!(failure.in_one_line(), "no quorum; a: unreachable; b: answers");
+        let text = failure.without_reported().in_one_line();
+        assert_eq!(text, "no quorum; the nodes are reported above; b: answers");
+        let unreported = Failure { reported: Vec::new(), ..failure };
+        assert_eq!(unreported.without_reported(), unreported);
     }
 
     #[tokio::test]

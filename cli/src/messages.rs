@@ -144,6 +144,7 @@ impl Messages {
 fn failure_line(failure: &Failure, is_json: bool) -> String {
     let exit = failure.exit;
     let json = JsonMessage::Error { kind: exit.name(), exit: exit.code(), message: &failure.in_one_line() };
+    let failure = failure.without_reported();
     let text = if waiting::is_terminal() { failure.in_lines() } else { failure.in_one_line() };
     line(&json, format!("redquorum: {text}"), is_json)
 }

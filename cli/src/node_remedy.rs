@@ -19,7 +19,7 @@ pub(crate) fn for_failures(replies: &NodeReplies) -> Vec<&'static str> {
 }
 
 /// Whether the error means that the server did not answer.
-fn is_silence(error: &NodeError) -> bool {
+pub(crate) fn is_silence(error: &NodeError) -> bool {
     match error {
         NodeError::Handshake(error) => is_silence(error),
         NodeError::Unreachable(_)

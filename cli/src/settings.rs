@@ -64,7 +64,11 @@ impl Settings {
         let builder =
             set_if_given(builder, general.label.as_ref(), |builder, label: String| builder.label(label));
         let effective = effective(&builder).map_err(|error| {
-            let source = |setting: &str| source_of(setting, &arguments, &environment).ok();
+            let is_option = |setting: &str| setting == "label" && general.label.is_some();
+            let source = |setting: &str| match is_option(setting) {
+                true => Some("the arguments".to_owned()),
+                false => source_of(setting, &arguments, &environment).ok(),
+            };
             with_sources(error, source)
         })?;
         Ok(Self { effective, builder, notice, variables_beside_file })
@@ -266,6 +270,9 @@ mod tests {
                 failure.message
             );
         }
+        std::fs::write(&path, "label = 'web-1'").unwrap();
+        let failure = gather(&General { label: Some(String::new()), ..general }, &[]).unwrap_err();
+        assert_eq!(failure.evidence, ["label: the arguments"], "{}", failure.message);
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -12,7 +12,10 @@ use redquorum::{
     inspection::Inspection,
 };
 
-use crate::counted::some_of;
+use crate::{
+    counted::some_of,
+    failure::{Failure, NOT_WAITED_FOR},
+};
 
 /// The beginning of the report of most commands.
 pub(crate) const NO_QUORUM: &str = "no quorum";
@@ -176,6 +179,23 @@ pub(crate) struct ShortageReporter {
 }
 
 impl ShortageReporter {
+    /// Marks the evidence of a failure that the last report has: the missing nodes with the same reason, even if times
+    /// in it differ. The message of the failure has the remaining time of quarantines.
+    pub(crate) fn mark_reported(&self, failure: Failure) -> Failure {
+        let reported: &[MissingNode] = self.reported.as_ref().map_or(&[], |shortage| &shortage.missing);
+        let is_reported = |line: &&String| {
+            reported.iter().any(|MissingNode { node, reason, text }| {
+                let Some(shown) = line.strip_prefix(&format!("{node}: ")) else { return false };
+                let is_quarantined = *reason == Reason::Quarantined && shown.starts_with("in quarantine");
+                let without_limit =
+                    |text: &str| text.split(" within ").next() == shown.split(" within ").next();
+                is_quarantined || without_limit(text) || shown == NOT_WAITED_FOR
+            })
+        };
+        let reported = failure.evidence.iter().filter(is_reported).cloned().collect();
+        Failure { reported, ..failure }
+    }
+
     /// Records the present shortage, or none, and returns the message that is due, if any.
     pub(crate) fn report(&mut self, present: Option<Shortage>) -> Option<String> {
         let message = match (&self.reported, &present) {
@@ -216,6 +236,24 @@ mod tests {
         let all: Vec<MissingNode> = (0..5).map(|node| quarantined(&format!("a:{node}"), 1)).collect();
         let short = shortage(&all).unwrap().to_string();
         assert!(short.contains("only if no client has ever locked here"), "{short}");
+    }
+
+    #[test]
+    fn the_evidence_of_reported_nodes_is_marked() {
+        let mut reporter = ShortageReporter::default();
+        let silent = MissingNode::faulty("a:1", &NodeError::Unreachable("no answer within 1s".into()));
+        reporter.report(shortage(&[silent, quarantined("b:2", 9000), quarantined("c:3", 9000)]));
+        let evidence = [
+            "a:1: unreachable: no answer within 500ms",
+            "b:2: in quarantine for 7.5s: it may have lost votes",
+            "c:3: was not waited for",
+        ];
+        let other = ["a:12: unreachable: no answer within 1s", "b:2: unreachable", "d:4: was not waited for"];
+        let lines = evidence.into_iter().chain(other).map(str::to_owned).collect();
+        let failure = Failure { evidence: lines, ..Failure::new(crate::exit::Exit::NoQuorum, "no quorum") };
+        assert_eq!(reporter.mark_reported(failure.clone()).reported, evidence);
+        reporter.report(None);
+        assert!(reporter.mark_reported(failure).reported.is_empty(), "the shortage was over");
     }
 
     #[test]

@@ -44,9 +44,9 @@ pub(crate) async fn report_wait(
     quorum: &Quorum,
     names: &[OsString],
     shows_holder: bool,
+    reporter: &mut ShortageReporter,
     messages: &Messages,
 ) -> Infallible {
-    let mut reporter = ShortageReporter::default();
     let mut holder = None;
     stopwatch::pause(FIRST_INSPECTION).await;
     let first = report_holder(waiting, quorum, names, shows_holder, &mut holder);

@@ -15,7 +15,7 @@ use redquorum::{Quorum, RedLock, error::NodeError};
 use redquorum_tests::{Cluster, Stopwatch, eventually};
 use tokio::{
     io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, copy, sink},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::watch,
     task::JoinHandle,
 };
@@ -28,6 +28,10 @@ pub(super) const MAX_MEMORY_GROWTH: u64 = 20 << 20;
 /// The maximum amount of data per connection, in bytes. If a client stores all of this data, the test fails, and the
 /// memory of the machine still suffices.
 const MAX_FLOOD_BYTES: usize = 256 << 20;
+
+/// The size of the buffer in which the system keeps what a proxy has sent and a client has not received. By default, the
+/// buffer grows to some megabytes, which a client receives for seconds after the end of a flood.
+const SMALL_BUFFER: u32 = 64 << 10;
 
 /// The command of a call, which is none of the commands of a handshake.
 const CALL: &[u8] = b"EVALSHA";
@@ -131,8 +135,20 @@ pub(super) struct FloodingProxy {
 }
 
 impl FloodingProxy {
-    pub(super) async fn before(server: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    /// Starts a proxy with the usual buffers of the system.
+    async fn before(server: u16) -> Self {
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), server)
+    }
+
+    /// Starts a proxy that has little of a flood on its way when the flood ends.
+    pub(super) fn with_small_buffer_before(server: u16) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_send_buffer_size(SMALL_BUFFER).unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        Self::on(socket.listen(1024).unwrap(), server)
+    }
+
+    fn on(listener: TcpListener, server: u16) -> Self {
         let url = format!("redis://{}", listener.local_addr().unwrap());
         let (dials, sent) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
         let flood = watch::Sender::new(None);
@@ -208,30 +224,28 @@ async fn serve(
     let mut unread = sink();
     tokio::select! {
         _ = copy(&mut from_client, &mut unread) => {}
-        _ = send_flood(&mut to_client, prefix, &text, &mut floods, &sent) => {}
+        _ = send_flood(&mut to_client, prefix, &text, &sent) => {}
+        // A chunk that the client reads slowly must not prolong the flood.
+        _ = floods.wait_for(Option::is_none) => {}
     }
 }
 
-/// Sends the flood until it stops, or until the maximum amount is sent.
+/// Sends the flood until the maximum amount is sent.
 async fn send_flood(
     to: &mut (impl AsyncWrite + Unpin),
     prefix: &str,
     text: &str,
-    floods: &mut watch::Receiver<Option<SetFlood>>,
     sent: &AtomicU64,
 ) -> std::io::Result<()> {
     to.write_all(prefix.as_bytes()).await?;
     let chunk = text.repeat(64);
     for _ in 0..MAX_FLOOD_BYTES.checked_div(chunk.len()).unwrap_or(0) {
-        if floods.borrow().is_none() {
-            break;
-        }
         to.write_all(chunk.as_bytes()).await?;
         sent.fetch_add(u64::try_from(chunk.len()).unwrap(), Relaxed);
     }
     if chunk.is_empty() {
         // A flood of its first bytes alone: the connection stays silent.
-        floods.wait_for(Option::is_none).await.ok();
+        std::future::pending::<()>().await;
     }
     Ok(())
 }

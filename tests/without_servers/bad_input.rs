@@ -124,13 +124,20 @@ async fn a_url_that_cannot_be_read_is_refused_without_its_password() {
         ("redis://me:se@cret@10.0.0.1:port", "redis://***"),
         ("redis://me:secret@10.0.0.1/database", "redis://10.0.0.1"),
         ("rediss://me:secret@:1", "rediss://***"),
+        ("redis://10.0.0.1?protocol=secret", "redis://10.0.0.1"),
+        ("unix:///run/redis.sock?protocol=secret", "unix://***"),
+        ("unix:///run/redis.sock?db=secret", "unix://***"),
+        ("redis+sentinel://10.0.0.1/set?db=secret", "redis+sentinel://10.0.0.1"),
         ("", ""),
     ] {
         let error = refused(Quorum::builder().nodes([url])).await;
         let ConfigError::Url { url: found, .. } = &error else { panic!("{url}: {error}") };
         assert_eq!(&**found, shown);
         let message = error.to_string();
-        assert!(message.contains("write a node's url like redis://10.0.0.1:6379, and "), "{message}");
+        let is_told =
+            ["write a node's url like redis://10.0.0.1:6379, and ", "like redis+sentinel://10.0.0.1:26379"]
+                .map(|words| message.contains(words));
+        assert!(is_told.contains(&true), "{message}");
         for secret in [message, format!("{error:?}")] {
             assert!(!secret.contains("secret") && !secret.contains("cret@"), "{secret}");
         }

@@ -8,8 +8,8 @@ use redquorum::{
 };
 
 use crate::{
-    app::App, counted::counted, duration, exit::Exit, failure::Failure, holders, name,
-    wait_report::report_wait, waiting::WaitLine,
+    app::App, counted::counted, duration::GivenDuration, exit::Exit, failure::Failure, holders, name,
+    shortage::ShortageReporter, wait_report::report_wait, waiting::WaitLine,
 };
 
 /// The lock to acquire, and the time to wait.
@@ -20,7 +20,7 @@ pub(crate) struct Acquisition<'a> {
     /// The number of permits, if the name is that of a semaphore.
     pub(crate) permits: Option<u32>,
     /// The time to wait for other holders; `None` for a wait without a limit.
-    pub(crate) wait: Option<Duration>,
+    pub(crate) wait: Option<&'a GivenDuration>,
     pub(crate) options: LockOptions,
 }
 
@@ -86,7 +86,7 @@ impl Acquisition<'_> {
     /// [`Exit::Held`] if other clients held the lock until the end of the wait, and the failures of a lock call.
     pub(crate) async fn acquire(&self, quorum: &Quorum, app: &App) -> Result<HeldLock, Failure> {
         let lock = self.lock(quorum);
-        if self.wait == Some(Duration::ZERO) {
+        if self.wait.is_some_and(|wait| wait.is_zero()) {
             return match lock.try_once().await? {
                 Some(held) => Ok(held),
                 None => Err(self.held_failure(quorum, self.message_after_attempt()).await),
@@ -95,17 +95,18 @@ impl Acquisition<'_> {
         let waiting = WaitLine::show(&app.messages, format!("waiting for {}", shown(self.names)));
         // A semaphore has several holders, and each of them may end the wait. Therefore no holder is shown.
         let shows_holder = self.permits.is_none();
-        let reporting = report_wait(&waiting, quorum, self.names, shows_holder, &app.messages);
+        let mut reporter = ShortageReporter::default();
+        let reporting = report_wait(&waiting, quorum, self.names, shows_holder, &mut reporter, &app.messages);
         let acquiring = async {
             let Some(wait) = self.wait else { return Ok(lock.acquire().await?) };
-            match lock.acquire_within(wait).await? {
+            match lock.acquire_within(**wait).await? {
                 Some(held) => Ok(held),
                 None => Err(self.held_failure(quorum, self.message_after_wait(wait)).await),
             }
         };
         tokio::select! {
             biased;
-            acquired = acquiring => acquired,
+            acquired = acquiring => acquired.map_err(|failure| reporter.mark_reported(failure)),
             never = reporting => match never {},
         }
     }
@@ -124,8 +125,8 @@ impl Acquisition<'_> {
     }
 
     /// Returns the message after a wait during which other clients held the lock.
-    fn message_after_wait(&self, waited: Duration) -> String {
-        let (shown, waited) = (shown(self.names), duration::given(waited));
+    fn message_after_wait(&self, waited: &GivenDuration) -> String {
+        let shown = shown(self.names);
         match (self.permits, self.names.len()) {
             (Some(permits), _) => {
                 let permits = counted(permits as usize, "permit");

@@ -11,7 +11,7 @@ use crate::{
     app::App,
     bench::{load::Load, nodes, report::BenchReport, residue::Residue},
     counted::counted,
-    duration,
+    duration::{self, GivenDuration},
     exit::Exit,
     failure::Failure,
     messages::Messages,
@@ -40,10 +40,10 @@ pub(crate) struct Bench {
     tasks: usize,
     /// The time of the measurement, above 0
     #[arg(long, value_name = "DURATION", value_parser = time_of_measurement, default_value = "10s")]
-    duration: Duration,
+    duration: GivenDuration,
     /// The ttl of the locks; the node timeout is a tenth of it [default: the file's, or 30s]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    ttl: Option<Duration>,
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_given)]
+    ttl: Option<GivenDuration>,
     /// The beginning of the names, for a user with permissions for certain names only
     #[arg(long, default_value = "redquorum-bench:")]
     prefix: String,
@@ -60,9 +60,11 @@ fn number_of_tasks(text: &str) -> Result<usize, String> {
     }
 }
 
-fn time_of_measurement(text: &str) -> Result<Duration, String> {
-    match duration::parse(text) {
-        Ok(Duration::ZERO) => Err("nothing can be measured in no time: give a longer duration".to_owned()),
+fn time_of_measurement(text: &str) -> Result<GivenDuration, String> {
+    match duration::parse_given(text) {
+        Ok(time) if time.is_zero() => {
+            Err("nothing can be measured in no time: give a longer duration".to_owned())
+        }
         parsed => parsed,
     }
 }
@@ -75,11 +77,11 @@ impl Bench {
     /// The failure to connect, or [`Exit::NoQuorum`] if no lock was acquired.
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
-        let ttl = self.ttl.unwrap_or(settings.effective.ttl);
+        let ttl = self.ttl.as_deref().copied().unwrap_or(settings.effective.ttl);
         let builder =
             settings.builder().ttl(ttl).counter_ttl(settings.effective.max_ttl.max(MIN_COUNTER_TTL));
         let resources = self.resources();
-        let seconds = duration::given(self.duration);
+        let seconds = &self.duration;
         let tasks = counted(self.tasks, "task");
         let verb = if self.tasks == 1 { "loads" } else { "load" };
         app.messages.notice(&format!("{tasks} {verb} the servers for {seconds}"));
@@ -88,7 +90,7 @@ impl Bench {
         let mut residue = None;
         let done = app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
             let residue = residue.insert(Residue::new(settings.effective.max_ttl));
-            let end = time_or_signal(self.duration, signals, &app.messages);
+            let end = time_or_signal(*self.duration, signals, &app.messages);
             let (report, load) = self.measure(quorum, &resources, settings.effective.max_ttl, end).await?;
             residue.add(load.residue);
             drop(waiting);
@@ -105,7 +107,7 @@ impl Bench {
         if let Some(residue) = residue {
             residue.delete(&settings, &resources).await;
         }
-        done
+        done.map_err(|failure| duration::shown_as_given(failure, "ttl", self.ttl.as_ref()))
     }
 
     /// Returns a resource for each task, with a random part that all tasks of this run share.
@@ -169,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_measurement_in_no_time_is_refused() {
-        assert_eq!(time_of_measurement("1ms"), Ok(Duration::from_millis(1)));
+        assert_eq!(time_of_measurement("1ms").map(|time| *time), Ok(Duration::from_millis(1)));
         for text in ["0", "0s"] {
             assert!(time_of_measurement(text).unwrap_err().contains("no time"), "{text}");
         }

@@ -17,11 +17,12 @@ use redquorum::{
 
 use crate::{
     app::App,
-    duration,
+    duration::{self, GivenDuration},
     exit::Exit,
     failure::Failure,
     name,
     settings::Settings,
+    shortage::ShortageReporter,
     supervise::{
         Job, JobEnd, LeaseTrouble,
         orphans::Orphans,
@@ -52,19 +53,19 @@ pub(crate) struct Elect {
     #[arg(long)]
     value: OsString,
     /// The time for which the nodes keep a leader without a renewal [default: the file's, or 30s]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) ttl: Option<Duration>,
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_given)]
+    pub(crate) ttl: Option<GivenDuration>,
     /// The time for which to retry while no quorum answers or can be connected [default: the ttl, or
     /// until nodes in quarantine vote again, if that is later; to connect, the file's connect_timeout,
     /// or 30s]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    quorum_timeout: Option<Duration>,
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_given)]
+    quorum_timeout: Option<GivenDuration>,
     /// The way to stop the command when the leadership is about to end
     #[arg(long, value_enum, value_name = "WHAT", default_value = "term")]
     on_loss: OnLeadershipLoss,
     /// The time from SIGTERM to SIGKILL, with `--on-loss term` [default: a sixth of the ttl]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    kill_after: Option<Duration>,
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_given)]
+    kill_after: Option<GivenDuration>,
     /// Also campaign again after the command has ended by itself
     #[arg(long)]
     restart: bool,
@@ -103,7 +104,7 @@ impl Elect {
     pub(crate) async fn perform(self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let rule = self.rule(&settings)?;
-        let builder = settings.builder_within(self.quorum_timeout);
+        let builder = settings.builder_within(self.quorum_timeout.as_deref().copied());
         app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
             let mut orphans = Orphans::of_this_process()?;
             loop {
@@ -143,22 +144,27 @@ impl Elect {
             }
             OnLeadershipLoss::Kill => OnLoss::Kill,
         };
-        let ttl = self.ttl.unwrap_or(settings.effective.ttl);
-        Marks::new(ttl, self.kill_after).map(|marks| Rule::new(on_loss, marks)).map_err(Failure::usage)
+        let ttl = self.ttl.clone().unwrap_or_else(|| settings.effective.ttl.into());
+        let marks = Marks::new(&ttl, self.kill_after.as_ref());
+        marks.map(|marks| Rule::new(on_loss, marks)).map_err(Failure::usage)
     }
 
     fn election(&self, quorum: &Quorum) -> Election {
-        quorum.election(self.name.as_bytes()).options(super::lock_options(self.ttl, self.quorum_timeout))
+        let options = super::lock_options(self.ttl.as_ref(), self.quorum_timeout.as_ref());
+        quorum.election(self.name.as_bytes()).options(options)
     }
 
     async fn campaign(&self, quorum: &Quorum, app: &App) -> Result<Leadership, Failure> {
         let election = self.election(quorum);
         let waiting = WaitLine::show(&app.messages, format!("campaigning for {}", self.shown()));
         let resources = std::slice::from_ref(&self.name);
+        let mut reporter = ShortageReporter::default();
         tokio::select! {
             biased;
-            leadership = election.campaign(self.value.as_bytes()) => Ok(leadership?),
-            never = report_wait(&waiting, quorum, resources, true, &app.messages) => match never {},
+            leadership = election.campaign(self.value.as_bytes()) => leadership
+                .map_err(|error| reporter.mark_reported(error.into()))
+                .map_err(|failure| duration::shown_as_given(failure, "ttl", self.ttl.as_ref())),
+            never = report_wait(&waiting, quorum, resources, true, &mut reporter, &app.messages) => match never {},
         }
     }
 

@@ -17,7 +17,7 @@ use crate::{
     counted::counted,
     doctor::refusal::remedy,
     exit::Exit,
-    failure::Failure,
+    failure::{ANSWERS, Failure},
     lock_view::LockView,
     node_remedy, number,
     settings::Settings,
@@ -214,7 +214,7 @@ impl ForceUnlock {
                 app.messages.notice(&format!("unlocked on {}", confirmed.join(", ")));
                 Ok(Exit::Success)
             }
-            Err(Error::NoQuorum(error)) => Err(partly_unlocked(error.node_replies())),
+            Err(Error::NoQuorum(error)) => Err(partly_unlocked(error.node_replies(), failure)),
             Err(error) => Err(error.into()),
         }
     }
@@ -229,7 +229,10 @@ fn split(replies: &NodeReplies) -> (Vec<String>, BTreeMap<String, String>) {
 }
 
 /// Returns the failure of an unlock that fewer nodes than a quorum confirmed. The message says which nodes did.
-fn partly_unlocked(replies: &NodeReplies) -> Failure {
+///
+/// A node that is still silent has the reason of `before`, the failure to connect or to inspect a quorum. That call
+/// waited longer, so it knows more than that there is no connection yet.
+fn partly_unlocked(replies: &NodeReplies, before: Failure) -> Failure {
     let (confirmed, reasons) = split(replies);
     let nodes = counted(confirmed.len() + reasons.len(), "node");
     let message = if confirmed.is_empty() {
@@ -248,10 +251,22 @@ fn partly_unlocked(replies: &NodeReplies) -> Failure {
     } else {
         format!("; {}, and run the command again", remedies.join(", "))
     };
+    let is_silent = |node: &str| {
+        replies.iter().any(|(other, reply)| {
+            matches!(reply, NodeReply::Failed(error) if other == node && node_remedy::is_silence(error))
+        })
+    };
+    let earlier = |node: &str| {
+        let of_node = |line: &&String| line.strip_prefix(node).is_some_and(|rest| rest.starts_with(": "));
+        before.evidence.iter().find(of_node).filter(|line| !line.ends_with(ANSWERS)).cloned()
+    };
     let confirmed = confirmed.into_iter().map(|node| format!("{node}: unlocked"));
-    let evidence = confirmed.chain(reasons.into_iter().map(|(node, reason)| format!("{node}: {reason}")));
+    let evidence = confirmed.chain(reasons.into_iter().map(|(node, reason)| {
+        earlier(&node).filter(|_| is_silent(&node)).unwrap_or_else(|| format!("{node}: {reason}"))
+    }));
+    let evidence = evidence.collect();
     let failure = Failure::new(Exit::NoQuorum, format!("{message}{remedy}"));
-    Failure { evidence: evidence.collect(), ..failure }
+    Failure { evidence, reported: before.reported, ..failure }
 }
 
 impl UnnotifiedNode {

@@ -97,7 +97,8 @@ impl Init {
         let mut reporter = ShortageReporter::default();
         let outcome = tokio::select! {
             biased;
-            outcome = init => outcome.map_err(|error| explained(error, &output.fingerprint))?,
+            outcome = init => outcome
+                .map_err(|error| reporter.mark_reported(explained(error, &output.fingerprint)))?,
             // Both forms of `init` wait for all nodes, not for a quorum.
             never = report_connecting(
                 &nodes,
@@ -189,8 +190,9 @@ fn explained(error: AdminError, ours: &str) -> Failure {
         }
         _ => return error.into(),
     };
-    let failure = Failure::from(error);
-    Failure::new(failure.exit, format!("{}; {nodes}", failure.message))
+    let mut failure = Failure::from(error);
+    failure.evidence.push(nodes);
+    failure
 }
 
 /// Returns the state of the nodes and the remedy, after an `init` that some nodes did not confirm.

@@ -1,6 +1,6 @@
 //! `redquorum lock`: locks names, and prints a ticket of the lock.
 
-use std::{ffi::OsString, fmt, time::Duration};
+use std::{ffi::OsString, fmt};
 
 use clap::Args;
 use redquorum::{Quorum, Ticket};
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::{
     app::App,
     commands::acquisition::{Acquisition, HeldLock},
-    duration,
+    duration::{self, GivenDuration},
     exit::Exit,
     failure::Failure,
     number,
@@ -28,19 +28,19 @@ pub(crate) struct Lock {
     #[arg(required = true, value_name = "NAME")]
     names: Vec<OsString>,
     /// The time after which the ticket is over: at most max_ttl, 60s by default
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    ticket_ttl: Duration,
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_given)]
+    ticket_ttl: GivenDuration,
     /// The time to wait for other holders; 0 makes one attempt [default: without limit]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    wait: Option<Duration>,
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_given)]
+    wait: Option<GivenDuration>,
     /// The exit status instead of 75 if other clients hold the lock until the end of the wait: 1 to 255
     #[arg(long, value_name = "STATUS", value_parser = number::within(1_u8..=255), allow_negative_numbers = true)]
     held_exit: Option<u8>,
     /// The time for which to retry while no quorum answers or can be connected [default: the ttl, or
     /// until nodes in quarantine vote again, if that is later; to connect, the file's connect_timeout,
     /// or 30s, or --wait if that is shorter]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    quorum_timeout: Option<Duration>,
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_given)]
+    quorum_timeout: Option<GivenDuration>,
 }
 
 /// The output of `lock`.
@@ -72,15 +72,15 @@ impl Lock {
     async fn issue(&self, app: &App) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let longest = settings.effective.max_ttl;
-        if self.ticket_ttl > longest {
-            let (given, longest) = (duration::given(self.ticket_ttl), duration::shown(longest));
+        if *self.ticket_ttl > longest {
+            let (given, longest) = (&self.ticket_ttl, duration::shown(longest));
             return Err(Failure::usage(format!(
                 "--ticket-ttl is {given}: a ticket lives at most for the max_ttl of the quorum, {longest}"
             )));
         }
         // The connection must not take longer than a short --wait.
-        let short_wait = self.wait.filter(|wait| *wait < settings.effective.connect_timeout);
-        let builder = settings.builder_within(self.quorum_timeout.or(short_wait));
+        let short_wait = self.wait.as_deref().filter(|wait| **wait < settings.effective.connect_timeout);
+        let builder = settings.builder_within(self.quorum_timeout.as_deref().or(short_wait).copied());
         app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
             let ticket = tokio::select! {
                 biased;
@@ -100,11 +100,11 @@ impl Lock {
     }
 
     async fn ticket(&self, quorum: &Quorum, app: &App) -> Result<Ticket, Failure> {
-        let options = super::lock_options(None, self.quorum_timeout);
-        let (names, wait) = (&*self.names, self.wait);
+        let options = super::lock_options(None, self.quorum_timeout.as_ref());
+        let (names, wait) = (&*self.names, self.wait.as_ref());
         let acquisition = Acquisition { names, shared: false, permits: None, wait, options };
         match acquisition.acquire(quorum, app).await? {
-            HeldLock::Lock(guard) => Ok(guard.into_ticket(self.ticket_ttl).await?),
+            HeldLock::Lock(guard) => Ok(guard.into_ticket(*self.ticket_ttl).await?),
             HeldLock::Permit(_) => Err(Failure::internal("make a ticket", "the lock is a permit")),
         }
     }

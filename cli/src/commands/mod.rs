@@ -1,10 +1,8 @@
 //! The commands. Each file has the arguments and the work of one command.
 
-use std::time::Duration;
-
 use redquorum::{LockOptions, error::NodeReplies};
 
-use crate::{app::App, arguments::Command, exit::Exit, failure::Failure};
+use crate::{app::App, arguments::Command, duration::GivenDuration, exit::Exit, failure::Failure};
 
 pub(crate) mod acquisition;
 pub(crate) mod bench;
@@ -24,13 +22,13 @@ pub(crate) mod top;
 pub(crate) mod unlock;
 
 /// Returns the options of a lock or an election, with the ttl and the quorum timeout if they are given.
-fn lock_options(ttl: Option<Duration>, quorum_timeout: Option<Duration>) -> LockOptions {
+fn lock_options(ttl: Option<&GivenDuration>, quorum_timeout: Option<&GivenDuration>) -> LockOptions {
     let mut options = LockOptions::new();
     if let Some(ttl) = ttl {
-        options = options.ttl(ttl);
+        options = options.ttl(**ttl);
     }
     if let Some(timeout) = quorum_timeout {
-        options = options.quorum_timeout(timeout);
+        options = options.quorum_timeout(**timeout);
     }
     options
 }

@@ -253,9 +253,9 @@ fn explained(error: AdminError, is_give_up: bool) -> Failure {
         [] => repeat.to_owned(),
         remedies => format!("{}, and {repeat}", remedies.join(", ")),
     };
-    let failure = Failure::from(error);
-    let message = format!("{}; {outcome}: {remedy}", failure.message);
-    Failure { message, ..failure }
+    let mut failure = Failure::from(error);
+    failure.evidence.push(format!("{outcome}: {remedy}"));
+    failure
 }
 
 impl Outcome {

@@ -4,7 +4,6 @@ use std::{
     ffi::OsString,
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::PathBuf,
-    time::Duration,
 };
 
 use clap::Args;
@@ -13,7 +12,7 @@ use redquorum::{Quorum, Ticket, error::Error};
 use crate::{
     app::App,
     commands::acquisition::{Acquisition, HeldLock, shown},
-    duration,
+    duration::{self, GivenDuration},
     exit::Exit,
     failure::Failure,
     name, number,
@@ -54,30 +53,30 @@ pub(crate) struct Run {
     #[arg(value_parser = permits, allow_negative_numbers = true)]
     permits: Option<u32>,
     /// The time for which the nodes keep the lock without a renewal [default: the file's, or 30s]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) ttl: Option<Duration>,
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_given)]
+    pub(crate) ttl: Option<GivenDuration>,
     /// The time for which NAME stays locked, from the start, even if the command ends earlier: so that hosts
     /// which start the same job a little later do not run it again; raises the ttl to this time [default: no
     /// minimum]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse, conflicts_with = "shared")]
-    hold_at_least: Option<Duration>,
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_given, conflicts_with = "shared")]
+    hold_at_least: Option<GivenDuration>,
     /// The time to wait for other holders; 0 makes one attempt [default: without limit]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    wait: Option<Duration>,
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_given)]
+    wait: Option<GivenDuration>,
     /// The exit status instead of 75 if other clients hold the lock until the end of the wait: 1 to 255
     #[arg(long, value_name = "STATUS", value_parser = number::within(1_u8..=255), allow_negative_numbers = true)]
     held_exit: Option<u8>,
     /// The time for which to retry while no quorum answers or can be connected [default: the ttl, or
     /// until nodes in quarantine vote again, if that is later; to connect, the file's connect_timeout,
     /// or 30s, or --wait if that is shorter]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    quorum_timeout: Option<Duration>,
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_given)]
+    quorum_timeout: Option<GivenDuration>,
     /// The way to stop the command when the lease is about to end
     #[arg(long, value_enum, value_name = "WHAT", default_value = "term")]
     on_loss: OnLoss,
     /// The time from SIGTERM to SIGKILL, with `--on-loss term` [default: a sixth of the ttl]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    kill_after: Option<Duration>,
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse_given)]
+    kill_after: Option<GivenDuration>,
     #[command(flatten)]
     what: WhatToRun,
 }
@@ -128,8 +127,11 @@ impl Run {
         })
     }
 
-    /// Returns the failure with the name of the semaphore in place of the resource of a slot.
+    /// Returns the failure with the times as the user wrote them, and the name of the semaphore in place of the resource
+    /// of a slot.
     fn in_words_of_the_user(&self, failure: Failure) -> Failure {
+        let failure = duration::shown_as_given(failure, "ttl", self.ttl.as_ref());
+        let failure = duration::shown_as_given(failure, "hold_at_least", self.hold_at_least.as_ref());
         let (Some(permits), Some(name)) = (self.permits, self.names.first()) else { return failure };
         let name = name.as_bytes();
         let braced = |slot: u32| format!("redquorum:slot:{{{}}}:{slot}:", name::shown(name));
@@ -149,8 +151,8 @@ impl Run {
             )));
         }
         // The connection must not take longer than a short --wait.
-        let short_wait = self.wait.filter(|wait| *wait < settings.effective.connect_timeout);
-        let builder = settings.builder_within(self.quorum_timeout.or(short_wait));
+        let short_wait = self.wait.as_deref().filter(|wait| **wait < settings.effective.connect_timeout);
+        let builder = settings.builder_within(self.quorum_timeout.as_deref().or(short_wait).copied());
         app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
             let guard = tokio::select! {
                 biased;
@@ -169,8 +171,10 @@ impl Run {
         if self.kill_after.is_some() && self.on_loss != OnLoss::Term {
             return Err(super::kill_after_without_term());
         }
-        let ttl = self.ttl.unwrap_or(settings.effective.ttl).max(self.hold_at_least.unwrap_or_default());
-        Marks::new(ttl, self.kill_after).map(|marks| Rule::new(self.on_loss, marks)).map_err(Failure::usage)
+        let ttl = self.ttl.clone().unwrap_or_else(|| settings.effective.ttl.into());
+        let ttl = self.hold_at_least.clone().filter(|least| **least > *ttl).unwrap_or(ttl);
+        let marks = Marks::new(&ttl, self.kill_after.as_ref());
+        marks.map(|marks| Rule::new(self.on_loss, marks)).map_err(Failure::usage)
     }
 
     /// Acquires the lock, or redeems the ticket.
@@ -180,16 +184,17 @@ impl Run {
         quorum: &Quorum,
         app: &App,
     ) -> Result<HeldLock, Failure> {
-        let mut options = super::lock_options(self.ttl, self.quorum_timeout);
-        if let Some(time) = self.hold_at_least {
-            options = options.hold_at_least(time);
+        let mut options = super::lock_options(self.ttl.as_ref(), self.quorum_timeout.as_ref());
+        if let Some(time) = &self.hold_at_least {
+            options = options.hold_at_least(**time);
         }
         if let Some(ticket) = ticket {
             let guard = quorum.redeem(ticket, options).await?;
             return guard.map(HeldLock::Lock).ok_or_else(|| self.spent());
         }
         let Self { names, shared, permits, wait, .. } = self;
-        let acquisition = Acquisition { names, shared: *shared, permits: *permits, wait: *wait, options };
+        let acquisition =
+            Acquisition { names, shared: *shared, permits: *permits, wait: wait.as_ref(), options };
         acquisition.acquire(quorum, app).await
     }
 

@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use crate::duration::GivenDuration;
+
 /// The way to stop a command when its lease is about to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnLoss {
@@ -54,17 +56,17 @@ impl Marks {
     ///
     /// A grace above half of the ttl minus the margin. The remaining validity would come near the mark of SIGTERM even
     /// if every renewal succeeds.
-    pub(crate) fn new(ttl: Duration, grace: Option<Duration>) -> Result<Self, String> {
-        let margin = (ttl / 20).min(Self::MAX_MARGIN);
-        let grace = grace.unwrap_or(ttl / 6);
-        let max_grace = (ttl / 2).saturating_sub(margin);
-        if grace > max_grace {
+    pub(crate) fn new(ttl: &GivenDuration, kill_after: Option<&GivenDuration>) -> Result<Self, String> {
+        let margin = (**ttl / 20).min(Self::MAX_MARGIN);
+        let grace = kill_after.map_or(**ttl / 6, |given| **given);
+        let max_grace = (**ttl / 2).saturating_sub(margin);
+        if let Some(given) = kill_after.filter(|given| ***given > max_grace) {
             return Err(format!(
-                "a --kill-after of {grace:?} is too long for a ttl of {ttl:?}: give {max_grace:?} or less, or a \
+                "a --kill-after of {given} is too long for a ttl of {ttl}: give {max_grace:?} or less, or a \
                  longer --ttl"
             ));
         }
-        Ok(Self { grace, margin, warning: ttl / 2 })
+        Ok(Self { grace, margin, warning: **ttl / 2 })
     }
 }
 
@@ -148,11 +150,12 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::duration::parse_given;
 
     const TTL: Duration = Duration::from_secs(30);
 
     fn rule(on_loss: OnLoss) -> Rule {
-        Rule::new(on_loss, Marks::new(TTL, None).unwrap())
+        Rule::new(on_loss, Marks::new(&TTL.into(), None).unwrap())
     }
 
     /// Returns the steps for a sequence of remaining times in milliseconds.
@@ -163,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_marks_are_fractions_of_the_ttl() {
-        let marks = |ttl| Marks::new(ttl, None).unwrap();
+        let marks = |ttl: Duration| Marks::new(&ttl.into(), None).unwrap();
         let (grace, margin, warning) =
             (Duration::from_secs(5), Duration::from_secs(1), Duration::from_secs(15));
         assert_eq!(marks(TTL), Marks { grace, margin, warning });
@@ -174,12 +177,13 @@ mod tests {
 
     #[test]
     fn a_grace_above_half_of_the_ttl_minus_the_margin_is_refused() {
-        let longest = Duration::from_secs(14);
-        assert_eq!(Marks::new(TTL, Some(longest)).map(|marks| marks.grace), Ok(longest));
-        let refused = Marks::new(TTL, Some(longest + Duration::from_millis(1))).unwrap_err();
+        let longest = GivenDuration::from(Duration::from_secs(14));
+        assert_eq!(Marks::new(&TTL.into(), Some(&longest)).map(|marks| marks.grace), Ok(*longest));
+        let longer = parse_given("14s 1ms").unwrap();
+        let refused = Marks::new(&parse_given("500ms 29500ms").unwrap(), Some(&longer)).unwrap_err();
         assert_eq!(
             refused,
-            "a --kill-after of 14.001s is too long for a ttl of 30s: give 14s or less, or a longer --ttl"
+            "a --kill-after of 14s 1ms is too long for a ttl of 500ms 29500ms: give 14s or less, or a longer --ttl"
         );
     }
 

@@ -74,6 +74,7 @@ async fn a_held_lock_is_reported_at_once_or_after_the_wait() {
     for (wait, found) in [
         ("0", "another client holds job: --wait 0 makes one attempt, and a longer --wait waits"),
         ("300ms", "job was not free within --wait 300ms"),
+        ("0m 300ms", "job was not free within --wait 0m 300ms"),
     ] {
         let other = output(run(&cluster, &["job", "--wait", wait], "true")).await;
         assert_eq!(exit_code(&other), 75, "{}", stderr(&other));
@@ -221,6 +222,10 @@ async fn invalid_arguments_are_a_usage_error() {
         (&["elect", "job", "--value", "v"], "tip: put `--` before the command"),
         (&["run", "job", "--ttl", "30", "--", "true"], "the unit is missing: write it like 30s"),
         (&["run", "job", "--kill-after", "20s", "--", "true"], "give 14s or less"),
+        (
+            &["run", "job", "--kill-after", "1h", "--ttl", "1m", "--", "true"],
+            "a --kill-after of 1h is too long for a ttl of 1m: ",
+        ),
         (&["run", "job", "--on-loss", "kill", "--kill-after", "1s", "--", "true"], "--on-loss term"),
         (&["elect", "job", "--value", "v", "--on-loss", "ignore", "--", "true"], "ignore"),
         (
@@ -366,6 +371,20 @@ async fn invalid_settings_are_a_configuration_error() {
     let long = output(run(&cluster, &["job", "--ttl", "10m"], "true")).await;
     assert_eq!(exit_code(&long), 78, "{}", stderr(&long));
     assert!(stderr(&long).contains("max_ttl of 60s"), "{}", stderr(&long));
+    // The times are shown as the user wrote them.
+    for (arguments, given) in [
+        (&["run", "job", "--ttl", "100h", "--", "true"][..], "ttl is 100h: "),
+        (&["run", "job", "-n", "2", "--ttl", "60m 1s", "--", "true"], "ttl is 60m 1s: "),
+        (&["run", "job", "--hold-at-least", "2h", "--", "true"], "hold_at_least is 2h: "),
+        (&["elect", "job", "--value", "v", "--ttl", "90m", "--", "true"], "ttl is 90m: "),
+        (&["bench", "--ttl", "90m"], "ttl is 90m: "),
+        (&["lock", "job", "--ticket-ttl", "90m"], "--ticket-ttl is 90m: "),
+    ] {
+        let refused = output(command_admitting_new_nodes(&cluster, arguments)).await;
+        assert!(matches!(exit_code(&refused), 64 | 78), "{}", stderr(&refused));
+        let text = stderr(&refused);
+        assert!(text.lines().last().unwrap().starts_with(&format!("redquorum: {given}")), "{text}");
+    }
     let url = output(redquorum(["--node", "http://a", "run", "job", "--", "true"])).await;
     assert_eq!(exit_code(&url), 78, "{}", stderr(&url));
 }

@@ -344,6 +344,22 @@ async fn force_unlock_without_a_quorum_unlocks_the_nodes_that_answer() {
 }
 
 #[tokio::test]
+async fn force_unlock_of_a_hung_node_has_the_reason_of_the_connect() {
+    let cluster = Cluster::start(1).await;
+    cluster.server(0).freeze().await;
+    let mut command = command_on(&cluster, ["--json", "force-unlock", "--yes", "job"]);
+    command.env("REDQUORUM_CONNECT_TIMEOUT", "3s");
+    let done = output(command).await;
+    assert_eq!(exit_code(&done), 69, "{}", stderr(&done));
+    let text = stderr(&done);
+    let error = text.lines().last().unwrap();
+    assert!(
+        error.contains("no node was unlocked") && error.contains("no answer to HELLO within "),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn force_unlock_of_a_free_lock_with_a_dead_node_notifies_no_holder() {
     let cluster = Cluster::start(3).await;
     drop(client(&cluster).await);
@@ -453,6 +469,13 @@ async fn force_unlock_of_the_multi_permit_lock_ends_the_turn_of_its_holder() {
     redquorum_tests::eventually(TIME_LIMIT, "the multi-permit lock is held", is_held).await;
     let several = other.semaphore("my gpu", 4);
     let waits_for_turn = tokio::spawn(async move { several.acquire_many(1).await });
+    // Without a queue entry of the other client, the holder would lock again after the force-unlock.
+    let is_queued = async || {
+        let list = json(&output(command_on(&cluster, ["--json", "list", "my*"])).await).remove(0);
+        let locks = list["locks"].as_array().unwrap();
+        locks.iter().any(|lock| lock["kind"] == "multi_permit" && lock["waiters"] == 1)
+    };
+    redquorum_tests::eventually(TIME_LIMIT, "the other client is queued", is_queued).await;
     let listed = shown(&["list", "my*"]).await;
     assert!(listed.contains("multi-permit lock of my gpu"), "{listed}");
     let inspected =

@@ -173,6 +173,44 @@ async fn a_wait_for_connections_names_silent_nodes() {
     );
 }
 
+/// With `--json`, the error has the nodes, because programs read each object by itself.
+#[tokio::test]
+async fn an_error_does_not_repeat_the_nodes_of_the_notice_before() {
+    let cluster = Cluster::start(3).await;
+    // The nodes are not initialised.
+    let wait = &["run", "job", "--wait", "3s", "--", "true"][..];
+    let check = async |arguments: &[&str], nodes: &[u16]| {
+        let mut command = command_on(&cluster, arguments);
+        command.env("REDQUORUM_CONNECT_TIMEOUT", "3s");
+        let failed = output(command).await;
+        let text = stderr(&failed);
+        let lines: Vec<&str> = text.lines().collect();
+        let (Some(notice), Some(error)) = (lines.first(), lines.last()) else { panic!("no lines") };
+        assert_eq!((exit_code(&failed), lines.len()), (69, 2), "{text}");
+        let is_json = arguments[0] == "--json";
+        for node in nodes {
+            let node = format!("127.0.0.1:{node}: ");
+            assert_eq!((notice.contains(&node), error.contains(&node)), (true, is_json), "{text}");
+        }
+        assert_eq!(error.contains("; the nodes are reported above"), !is_json, "{text}");
+    };
+    let ports: Vec<u16> = cluster.servers().iter().map(redquorum_tests::Server::port).collect();
+    check(wait, &ports).await;
+    check(&[&["--json"], wait].concat(), &ports).await;
+    for server in cluster.some(1..3) {
+        server.kill().await;
+    }
+    for command in [
+        &["run", "job", "--", "true"][..],
+        &["list"],
+        &["init"],
+        &["elect", "job", "--value", "v", "-c", "true"],
+    ] {
+        check(command, &ports[1..]).await;
+        check(&[&["--json"], command].concat(), &ports[1..]).await;
+    }
+}
+
 #[tokio::test]
 async fn a_wait_for_connections_reports_the_quorum() {
     let cluster = Cluster::start(3).await;

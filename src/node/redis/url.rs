@@ -71,6 +71,11 @@ fn server(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, Conf
     if parsed.query_pairs().any(|(name, _)| !known.contains(&&*name)) {
         return Err(refused(format!("the only parameters after its `?` are: {}", known.join(", "))));
     }
+    // The redis crate would quote another value in its error.
+    let is_known_protocol = |value: &str| ["2", "3", "resp2", "resp3"].contains(&value);
+    if parsed.query_pairs().any(|(name, value)| name == "protocol" && !is_known_protocol(&value)) {
+        return Err(refused("`protocol` is none of 2, 3, resp2 and resp3".to_owned()));
+    }
     if is_secured {
         // The redis crate gets a url without TLS, because its meaning of `rediss` depends on features that other crates
         // have switched on. The connector adds TLS.
