@@ -86,7 +86,7 @@ fn a_redemption_with_the_lease_id_of_the_ticket_gives_two_leases() {
 
 #[test]
 fn a_redemption_with_the_token_of_the_ticket_repeats_a_token() {
-    assert_shortest_break(TICKET, Rules::breaking(BrokenRule::KeepTicketToken));
+    assert_shortest_break(TICKET, Rules::broken_by(Mutation::KeepTicketToken));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_redemption_without_proof_admits_a_lease_in_between() {
 #[test]
 fn a_redemption_without_a_check_of_the_counter_admits_a_lease_in_between() {
     let bounds = Bounds { expiries: Expiries::AtMost(1), ..ONE_OF_EACH };
-    assert_breaks(bounds, Rules::breaking(BrokenRule::RedeemWithoutCounter));
+    assert_breaks(bounds, Rules::broken_by(Mutation::RedeemWithoutCounter));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_validity_from_the_last_vote_of_a_redemption_lets_leases_overlap() {
 
 #[test]
 fn a_giver_that_continues_overlaps_with_the_redeemer() {
-    assert_shortest_break(TICKET, Rules::breaking(BrokenRule::GiverContinues));
+    assert_shortest_break(TICKET, Rules::broken_by(Mutation::GiverContinues));
 }
 
 #[test]
@@ -120,11 +120,11 @@ fn a_ticket_issued_after_the_end_of_its_lease_admits_a_lease_in_between() {
 #[test]
 fn a_redeemed_ticket_that_is_not_unlocked_leaves_a_key() {
     let bounds = Bounds { attempts: [1, 1, 0], ..RESIDUE };
-    assert_shortest_break(bounds, Rules::breaking(BrokenRule::LeaveTicket));
+    assert_shortest_break(bounds, Rules::broken_by(Mutation::LeaveTicket));
 }
 
 #[test]
 fn a_release_without_tombstones_leaves_a_key() {
     let bounds = Bounds { attempts: [1, 0, 0], ..RESIDUE };
-    assert_shortest_break(bounds, Rules::breaking(BrokenRule::ReleaseWithoutTombstone));
+    assert_shortest_break(bounds, Rules::broken_by(Mutation::NoTombstoneForTicket));
 }
