@@ -65,7 +65,7 @@ mod tickets;
 mod verification;
 
 /// The number of nodes: the smallest number at which a majority may miss a node. A build with `REDQUORUM_MODEL_NODES=5`
-/// has five nodes, for the searches that `docs/MODEL.md` names.
+/// has five nodes.
 const NODES: usize = match option_env!("REDQUORUM_MODEL_NODES") {
     Some(nodes) if matches!(nodes.as_bytes(), b"5") => 5,
     _ => 3,
