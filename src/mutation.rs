@@ -175,6 +175,16 @@ pub(crate) enum Mutation {
     RedeemWithoutProof,
     /// A redemption of a ticket with the lease id of the ticket.
     RedeemAsTicket,
+    /// A redemption of a ticket whose lease keeps the token of the ticket.
+    KeepTicketToken,
+    /// A node that transfers the resources of a ticket although a counter is above the token of the ticket.
+    RedeemWithoutCounter,
+    /// A lease that stays valid although it becomes a ticket.
+    GiverContinues,
+    /// A redemption that does not unlock the ticket on the nodes that did not transfer its resources.
+    LeaveTicket,
+    /// An unlock of a ticket without tombstones.
+    NoTombstoneForTicket,
     /// An unlock that deletes the keys during the minimum hold.
     DeleteDuringMinimumHold,
     /// An unlock with the rest of a minimum hold that leaves no tombstone.

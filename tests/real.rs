@@ -29,5 +29,6 @@ mod real {
     mod semaphores;
     mod servers;
     mod shutdown;
+    mod tickets;
     mod transfers;
 }

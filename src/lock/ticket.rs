@@ -17,6 +17,7 @@ use crate::{
         unlock_tally::UnlockTally,
     },
     lock::{client::Client, guard::LockGuard, lock_call::LockCall, lock_request::LockRequest},
+    mutation::{self, Mutation},
     node::{Operation, Request, Resources, Tombstone, Unlock},
     observer::{CallEnd, Mode, TicketEvent},
     values::{NodeReplies, NodeReply, Ticket},
@@ -71,7 +72,10 @@ async fn redeem_in(
         outcome = attempt_to_redeem(context, &checked, &name, ticket.fencing_token()) => outcome,
     };
     match outcome {
-        AttemptOutcome::Acquired(acquired) => {
+        AttemptOutcome::Acquired(mut acquired) => {
+            let token = acquired.terms.token;
+            acquired.terms.token =
+                mutation::altered(Mutation::KeepTicketToken, token, |_| ticket.fencing_token());
             unlock_rest(context, &ticket, &acquired);
             let guard = LockGuard::new(Arc::clone(&client), client.leases.adopt(acquired));
             tracing::debug!(resource = %checked.resource, ticket = %name, id = %guard.id(), "redeemed");
@@ -90,6 +94,9 @@ async fn redeem_in(
 /// Unlocks the ticket at the nodes that did not transfer its resources to the lease. The tombstone also refuses the
 /// transfers to the ticket that are late.
 fn unlock_rest(context: &ClientContext, ticket: &Ticket, acquired: &Acquired) {
+    if mutation::is_on(Mutation::LeaveTicket) {
+        return;
+    }
     let request = unlock_request(context, ticket, false);
     for (node, state) in context.nodes.iter().zip(&acquired.nodes) {
         if state.vote != NodeReply::Done {
@@ -100,7 +107,9 @@ fn unlock_rest(context: &ClientContext, ticket: &Ticket, acquired: &Acquired) {
 
 fn unlock_request(context: &ClientContext, ticket: &Ticket, notify: bool) -> Request {
     let resources = ticket.resources().iter().cloned().map(|resource| (resource, false)).collect();
-    let (lease_id, tombstone) = (ticket.id(), Tombstone::Always);
+    let lease_id = ticket.id();
+    let tombstone =
+        mutation::altered(Mutation::NoTombstoneForTicket, Tombstone::Always, |_| Tombstone::Never);
     let unlock = Unlock { resources, lease_id, notify, tombstone, has_waiters: false, rest: None };
     Request::one(Operation::Unlock(unlock), context.latest_expiry())
 }

@@ -77,11 +77,8 @@ impl World {
         let begun = self.clients[client].begun + 1;
         let (phase, start, redeems) = (ClientPhase::Locking, self.now, Some(ticket.is_passed));
         self.clients[client] = ModelClient { begun, phase, start, floor, downgrade: None, redeems };
-        let proof = match model.rules.broken_rule {
-            Some(BrokenRule::RedeemWithoutCounter) => Some(1 << 52),
-            Some(BrokenRule::Mutation(Mutation::RedeemWithoutProof)) => None,
-            _ => Some(ticket.token),
-        };
+        let has_proof = !model.rules.are_broken_by(Mutation::RedeemWithoutProof);
+        let proof = has_proof.then_some(ticket.token);
         for node in 0..NODES {
             self.send(client, node, ToNode::Redeem { proof, hint: ticket.token + 1 });
         }
@@ -91,7 +88,7 @@ impl World {
     pub(super) fn release_ticket(&mut self, model: &Protocol, ticket: ModelTicket) {
         self.ticket = Some(ModelTicket { is_spent: true, ..ticket });
         let is_buried =
-            model.bounds.is_all_delivered() && !model.rules.breaks(BrokenRule::ReleaseWithoutTombstone);
+            model.bounds.is_all_delivered() && !model.rules.are_broken_by(Mutation::NoTombstoneForTicket);
         let tombstone = if is_buried { Tombstone::Always } else { Tombstone::Never };
         for node in 0..NODES {
             let message = ToNode::Unlock { notify: true, tombstone };
@@ -101,7 +98,7 @@ impl World {
 
     /// Sends the unlock of a redeemed ticket to the nodes that have not transferred its locks.
     fn unlock_redeemed(&mut self, model: &Protocol, client: usize) {
-        if !model.bounds.is_all_delivered() || model.rules.breaks(BrokenRule::LeaveTicket) {
+        if !model.bounds.is_all_delivered() || model.rules.are_broken_by(Mutation::LeaveTicket) {
             return;
         }
         for node in 0..NODES {
@@ -238,7 +235,7 @@ impl World {
         self.unlock_downgraded(client);
         let is_ticket = model.bounds.may_issue_ticket && self.attempt(client) == TICKET;
         let token = match self.ticket.filter(|_| redeems.is_some()) {
-            Some(ticket) if model.rules.breaks(BrokenRule::KeepTicketToken) => ticket.token,
+            Some(ticket) if model.rules.are_broken_by(Mutation::KeepTicketToken) => ticket.token,
             _ => token,
         };
         let counts_from_now = redeems.is_some() && model.rules.breaks(BrokenRule::RedeemFromReceipt);

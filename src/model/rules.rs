@@ -19,18 +19,8 @@ pub(super) enum BrokenRule {
     ReadersWriteNothingBack,
     /// A downgrade unlocks the write lease before the lock of the reader.
     UnlockToDowngrade,
-    /// The lease that redeems a ticket keeps the token of the ticket.
-    KeepTicketToken,
-    /// A node transfers the locks of a ticket whatever its counter is.
-    RedeemWithoutCounter,
     /// The validity of a lease that redeems a ticket begins when the client receives the last vote.
     RedeemFromReceipt,
-    /// A client that has issued a ticket works until the end of its lease.
-    GiverContinues,
-    /// A client that has redeemed a ticket does not unlock the ticket at the other nodes.
-    LeaveTicket,
-    /// The release of a ticket leaves no tombstones.
-    ReleaseWithoutTombstone,
 }
 
 /// The restart guard of the nodes, and the broken rule, if any.

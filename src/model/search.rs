@@ -61,7 +61,7 @@ fn trace(search: &impl Checker<Protocol>) -> Option<(usize, String)> {
     let mut text = String::new();
     // The nodes of each state are sorted by digest, so the index of a node may change at each step.
     // `names` has the constant name of the node at each index.
-    let mut names = [1, 2, 3];
+    let mut names = std::array::from_fn(|node| node + 1);
     let mut steps = 0;
     for (world, action) in path.into_vec() {
         let Some(action) = action else {

@@ -1,9 +1,9 @@
 //! Searches with tickets: the first client turns its lease into a ticket, and other clients redeem the ticket or
 //! contend for the resource.
 //!
-//! No other lease is granted between the lease of the giver and the lease of the redeemer. Each of seven broken rules
-//! admits such a lease, gives a token twice, lets leases overlap, or leaves a key. The searches with ticks, of which two
-//! break a rule, are ignored tests, because they are too large for a quick search.
+//! No other lease is granted between the lease of the giver and the lease of the redeemer. Each of eight broken rules
+//! admits such a lease, gives a token twice, lets leases overlap, or leaves a key. The two ignored tests, of which one
+//! breaks a rule, search with ticks, and have not been run to their end.
 
 use crate::{
     model::{
@@ -27,9 +27,11 @@ const TICKET: Bounds = Bounds {
 /// One client that redeems, and one client that contends.
 const ONE_OF_EACH: Bounds = Bounds { redeemers: [false, true, false], ..TICKET };
 
-/// Long enough for the ticket to end after its redemption began, and for another lease to follow.
-const TIMING: Timing = Timing { ttl: 3, attempt_timeout: 3, horizon: 5 };
+/// Long enough for a lease or a ticket to end after its successor began, and for another lease to follow.
+const TIMING: Timing = Timing { ttl: 3, attempt_timeout: 3, horizon: 4 };
 const TIMED: Bounds = Bounds { timing: Some(TIMING), ..ONE_OF_EACH };
+/// The giver, and a client that contends.
+const UNREDEEMED: Bounds = Bounds { attempts: [1, 0, 1], ..TIMED };
 
 /// Two clients that redeem, for searches of keys that are left.
 const RESIDUE: Bounds =
@@ -65,7 +67,7 @@ fn no_larger_token_was_granted_before_a_redemption_although_keys_expire_at_any_m
 }
 
 #[test]
-#[ignore = "it takes minutes, and gigabytes of memory"]
+#[ignore = "the search is large, and has not been run to its end"]
 fn no_lease_comes_between_although_leases_expire_or_a_node_forgets() {
     assert_holds(TIMED, Rules::WHOLE);
     assert_holds(Bounds { crashes: 1, ..TIMED }, Rules::GUARDED);
@@ -86,7 +88,7 @@ fn a_redemption_with_the_lease_id_of_the_ticket_gives_two_leases() {
 
 #[test]
 fn a_redemption_with_the_token_of_the_ticket_repeats_a_token() {
-    assert_shortest_break(TICKET, Rules::breaking(BrokenRule::KeepTicketToken));
+    assert_shortest_break(TICKET, Rules::broken_by(Mutation::KeepTicketToken));
 }
 
 #[test]
@@ -97,34 +99,33 @@ fn a_redemption_without_proof_admits_a_lease_in_between() {
 #[test]
 fn a_redemption_without_a_check_of_the_counter_admits_a_lease_in_between() {
     let bounds = Bounds { expiries: Expiries::AtMost(1), ..ONE_OF_EACH };
-    assert_breaks(bounds, Rules::breaking(BrokenRule::RedeemWithoutCounter));
+    assert_breaks(bounds, Rules::broken_by(Mutation::RedeemWithoutCounter));
 }
 
 #[test]
-#[ignore = "it takes minutes, and gigabytes of memory"]
+#[ignore = "the search is large, and has not been run to its end"]
 fn a_validity_from_the_last_vote_of_a_redemption_lets_leases_overlap() {
     assert_breaks(TIMED, Rules::breaking(BrokenRule::RedeemFromReceipt));
 }
 
 #[test]
 fn a_giver_that_continues_overlaps_with_the_redeemer() {
-    assert_shortest_break(TICKET, Rules::breaking(BrokenRule::GiverContinues));
+    assert_shortest_break(TICKET, Rules::broken_by(Mutation::GiverContinues));
 }
 
 #[test]
-#[ignore = "it takes minutes, and gigabytes of memory"]
 fn a_ticket_issued_after_the_end_of_its_lease_admits_a_lease_in_between() {
-    assert_breaks(TIMED, Rules::broken_by(Mutation::DowngradeTooLate));
+    assert_breaks(UNREDEEMED, Rules::broken_by(Mutation::DowngradeTooLate));
 }
 
 #[test]
 fn a_redeemed_ticket_that_is_not_unlocked_leaves_a_key() {
     let bounds = Bounds { attempts: [1, 1, 0], ..RESIDUE };
-    assert_shortest_break(bounds, Rules::breaking(BrokenRule::LeaveTicket));
+    assert_shortest_break(bounds, Rules::broken_by(Mutation::LeaveTicket));
 }
 
 #[test]
 fn a_release_without_tombstones_leaves_a_key() {
     let bounds = Bounds { attempts: [1, 0, 0], ..RESIDUE };
-    assert_shortest_break(bounds, Rules::breaking(BrokenRule::ReleaseWithoutTombstone));
+    assert_shortest_break(bounds, Rules::broken_by(Mutation::NoTombstoneForTicket));
 }

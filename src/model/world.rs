@@ -8,7 +8,6 @@ use crate::{
         message::{FromNode, ModelAttempt, Reply, Request, ToNode},
         node_model::{ModelLockVote, NodeModel, Sealed, WriteBackState},
         protocol::Protocol,
-        rules::BrokenRule,
     },
     mutation::Mutation,
 };
@@ -132,9 +131,11 @@ pub(super) struct ModelRound {
 }
 
 impl World {
-    pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
+    pub(super) fn new(model: &Protocol, counters: [u64; 3]) -> Self {
         let mut world = Self {
-            nodes: counters.map(|counter| Sealed::new(NodeModel::new(&model.parameters, counter))),
+            nodes: std::array::from_fn(|node| {
+                Sealed::new(NodeModel::new(&model.parameters, counters[node.min(2)]))
+            }),
             clients: [ModelClient::IDLE; CLIENTS],
             now: 0,
             granted: Vec::new(),
@@ -255,7 +256,7 @@ impl World {
 
     /// Whether the client has a valid lease.
     pub(super) fn is_holding(&self, model: &Protocol, client: usize) -> bool {
-        if client == 0 && model.rules.breaks(BrokenRule::GiverContinues) {
+        if client == 0 && model.rules.are_broken_by(Mutation::GiverContinues) {
             let of_pending = self.clients[0].downgrade.map(|downgrade| downgrade.valid_until);
             if let Some(until) = of_pending.or_else(|| self.ticket.map(|ticket| ticket.valid_until)) {
                 return model.bounds.timing.is_none() || self.now < until;

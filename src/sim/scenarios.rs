@@ -31,6 +31,7 @@ mod readers;
 mod renewals;
 mod semaphores;
 mod shutdown;
+mod ticket_rules;
 mod tickets;
 mod time;
 mod unpolled;

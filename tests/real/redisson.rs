@@ -24,6 +24,7 @@ use super::servers::{
 
 mod client;
 mod endings;
+mod tickets;
 
 /// The default ttl of both libraries. Each step of these tests takes less time.
 const LEASE: Duration = Duration::from_secs(30);

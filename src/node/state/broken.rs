@@ -13,11 +13,12 @@ use crate::{
     node::{
         names,
         operation::{
-            Abstention, Answer, Enqueue, Lock, Operation, Proclaim, Renew, Resources, Unlock, WriteBack,
+            Abstention, Answer, Enqueue, Lock, Operation, Proclaim, Renew, Resources, Transfer, Unlock,
+            WriteBack,
         },
         parameters::QuorumParameters,
         state::{
-            HeldKey, NodeMetadata, NodeState, NodeTime, ReaderRun, Subscribers,
+            HeldKey, LARGEST_COUNTER, NodeMetadata, NodeState, NodeTime, ReaderRun, Subscribers,
             counters::{Counters, start},
             renew::proves_token,
         },
@@ -91,6 +92,13 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
             node.end_at(resources, lease_id, node.now + *rest);
         }
         Ok(answer)
+    }),
+    (M::RedeemWithoutCounter, |node| match node.operation {
+        Operation::Transfer(transfer @ Transfer { proof: Some(_), .. }) => {
+            let proof = Some(LARGEST_COUNTER);
+            node.execute_instead(&Operation::Transfer(Transfer { proof, ..transfer.clone() }))
+        }
+        _ => node.execute(),
     }),
     (M::ProclaimWithoutLock, |node| node.proclaim_without_lock()),
     // Wait queues and marks.

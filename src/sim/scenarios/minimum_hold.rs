@@ -82,3 +82,29 @@ fn s94_requests_that_arrive_late_or_twice_do_not_extend_a_minimum_hold() {
     assert!(breaking(Mutation::RestExtends, twice) > 4 * SECOND);
     assert!(breaking(Mutation::RestWithoutTombstone, twice) > 4 * SECOND);
 }
+
+/// Ten hosts start a job of 10 ms at the same time of their clocks, which are up to 2 s apart. The clocks of the nodes are
+/// seconds apart, too. Returns the number of hosts that run the job.
+fn runs_of_a_job() -> usize {
+    const HOSTS: usize = 10;
+    let mut schedule = steady(3, HOSTS);
+    schedule.process_rates = (0..HOSTS).map(|host| if host % 2 == 0 { 5_000 } else { -5_000 }).collect();
+    let step = |schedule: Schedule, (node, by)| schedule.with(Duration::ZERO, Fault::Step { node, by });
+    let report = run([(0, -3_000), (2, 5_000)].into_iter().fold(schedule, step), |process| async move {
+        let quorum = quorum(&process);
+        process.sleep(SECOND + 2 * SECOND * process.index() as u32 / (HOSTS as u32 - 1)).await;
+        let options = LockOptions::new().hold_at_least(10 * SECOND);
+        if let Some(guard) = quorum.red_lock("r").options(options).try_lock().await.unwrap() {
+            process.sleep(millis(10)).await;
+            guard.unlock().await.unwrap();
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    turns(&report).len()
+}
+
+#[test]
+fn s93_of_ten_hosts_that_start_a_short_job_within_seconds_one_runs_it() {
+    assert_eq!(runs_of_a_job(), 1);
+    assert!(breaking(Mutation::DeleteDuringMinimumHold, runs_of_a_job) > 1);
+}
