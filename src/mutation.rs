@@ -95,6 +95,9 @@ pub(crate) enum Mutation {
     ImpatientRenewals,
     /// A send queue that gives up a connection although a renewal in flight may still be answered in time.
     GiveUpRenewals,
+    /// Renewals of short leases that wait for the answers to the renewals of long leases, and a send queue that gives up
+    /// a connection as late as if there were no short lease.
+    WaitForLongLeases,
     /// A client that does not measure the response times of answers that come after the end of their attempts.
     DropLateLocks,
     /// Vacancy queries that end, and vacancy polls that begin, as at nodes that answer quickly.

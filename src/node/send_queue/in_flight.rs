@@ -35,6 +35,10 @@ const MIN_SILENCE: Duration = Duration::from_secs(3);
 /// connection. A lost connection must not stay until the end of a long renewal timeout.
 const MAX_RENEWAL_SILENCES: u32 = 2;
 
+/// The share of the shortest ttl for which a renewal in flight keeps the connection. A renewal is due after a third of
+/// the ttl, so a third is left for the renewal on a new connection.
+const KEPT_TTL_SHARE: u32 = 3;
+
 /// The unanswered calls, oldest first, and the unconfirmed load of the script.
 ///
 /// # Invariant
@@ -98,17 +102,24 @@ impl UnansweredCalls {
         is_new
     }
 
-    /// Whether the connection should be given up because the node has not answered for too long.
-    pub(super) fn is_silent(&self, now: Instant) -> bool {
+    /// Whether the connection should be given up because the node has not answered for too long. `unsent_ttl` is the
+    /// shortest ttl of the unsent renewals.
+    pub(super) fn is_silent(&self, now: Instant, unsent_ttl: Option<Duration>) -> bool {
         // The requests are searched for renewals only after a long silence.
-        self.oldest().is_some_and(|oldest| oldest + self.silence() <= now && self.give_up_at(oldest) <= now)
+        self.oldest().is_some_and(|oldest| {
+            oldest + self.silence() <= now && self.give_up_at(oldest, unsent_ttl) <= now
+        })
     }
 
     /// Returns the time at which the oldest call, or the load of the script, becomes overdue. If the node is
     /// unresponsive, returns the time at which the connection is given up.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self, unsent_ttl: Option<Duration>) -> Option<Instant> {
         self.oldest().map(|oldest| {
-            if self.is_unresponsive { self.give_up_at(oldest) } else { oldest + self.node_timeout }
+            if self.is_unresponsive {
+                self.give_up_at(oldest, unsent_ttl)
+            } else {
+                oldest + self.node_timeout
+            }
         })
     }
 
@@ -122,14 +133,25 @@ impl UnansweredCalls {
     ///
     /// A renewal in flight keeps the connection until the deadline of the renewal, because a busy node may still
     /// answer in time. A new connection costs a busy node several messages more, and the renewal would be last in line
-    /// again.
-    fn give_up_at(&self, oldest: Instant) -> Instant {
+    /// again. If a shorter lease is renewed as well, in flight or unsent, the connection is given up while this lease
+    /// can still be renewed on a new connection.
+    fn give_up_at(&self, oldest: Instant, unsent_ttl: Option<Duration>) -> Instant {
         let silence = self.silence();
         let renewals = self.items().filter(|(_, item)| item.is_awaited_renewal());
         let last = renewals.map(|(_, item)| item.until).max();
-        let longest = oldest + silence.saturating_mul(MAX_RENEWAL_SILENCES);
-        let last = mutation::altered(Mutation::GiveUpRenewals, last, |_| None);
-        last.map_or(oldest + silence, |last| last.min(longest).max(oldest + silence))
+        let Some(last) = mutation::altered(Mutation::GiveUpRenewals, last, |_| None) else {
+            return oldest + silence;
+        };
+        let longest = silence.saturating_mul(MAX_RENEWAL_SILENCES).min(self.kept_for_renewals(unsent_ttl));
+        last.min(oldest + longest).max(oldest + silence)
+    }
+
+    /// Returns the longest time for which the shortest lease of all renewals permits to keep a silent connection. A
+    /// renewal that timed out counts, too, because the renewal is repeated.
+    fn kept_for_renewals(&self, unsent_ttl: Option<Duration>) -> Duration {
+        let in_flight = self.items().filter_map(|(_, item)| item.renewed_ttl());
+        let kept = in_flight.chain(unsent_ttl).min().map_or(Duration::MAX, |ttl| ttl / KEPT_TTL_SHARE);
+        mutation::altered(Mutation::WaitForLongLeases, kept, |_| Duration::MAX)
     }
 
     fn silence(&self) -> Duration {

@@ -219,7 +219,7 @@ impl SendQueue {
     /// Whether the connection has been silent for so long that the driver should dial again. A connection that ended
     /// without a packet stays silent for ever, even when the network works again.
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
-        self.in_flight.is_silent(now)
+        self.in_flight.is_silent(now, self.unsent.shortest_ttl())
     }
 
     /// Returns the time of the next tick if no event happens before. The time is later than the last
@@ -231,7 +231,10 @@ impl SendQueue {
             Stage::Open | Stage::Ended(_) => None,
         };
         let retry = self.retries.keys().next().map(|(at, _)| *at);
-        [self.in_flight.deadline(), self.unsent.earliest(), last, retry].into_iter().flatten().min()
+        [self.in_flight.deadline(self.unsent.shortest_ttl()), self.unsent.earliest(), last, retry]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Returns whether a connection was wanted, such as by a submitted request, since the last failure or the last call of this method.
