@@ -320,7 +320,7 @@ fn with_and_without(rule: Mutation, load: &Load, run: impl Fn(&Load) -> Figures)
     figures
 }
 
-/// The largest figures that a run may have: a quarter more than the figures of the present code.
+/// The largest figures that a run may have: at most 1.3 times the figures of the present code.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     calls_per_grant: f64,
@@ -506,7 +506,7 @@ fn s90_large_2000_clients_of_100_permits() {
     let load = Load::new(2_000, micros(30));
     assert_within("semaphore of 100, 2,000", &load.semaphore(100), 2_000, bounds);
     let slow = load.clone().with(SECOND, SLOW).semaphore(100);
-    let bounds = Bounds { calls_per_grant: 9.8, longest_gap: millis(35), took: millis(1_300), ..bounds };
+    let bounds = Bounds { calls_per_grant: 9.0, longest_gap: millis(35), took: millis(1_300), ..bounds };
     assert_within("semaphore of 100, 2,000, a slow node", &slow, 2_000, bounds);
     let restarted = load.with_after_release(millis(200), RESTART).semaphore(100);
     let bounds = Bounds { calls_per_grant: 14.2, longest_gap: millis(65), took: millis(1_450), ..bounds };
