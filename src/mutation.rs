@@ -99,6 +99,9 @@ pub(crate) enum Mutation {
     ForgetSilences,
     /// A send queue that gives up a connection although the node answers earlier calls.
     IgnoreProgress,
+    /// Renewals of short leases that wait for the answers to the renewals of long leases, and a send queue that gives up
+    /// a connection as late as if there were no short lease.
+    WaitForLongLeases,
     /// A client that does not measure the response times of answers that come after the end of their attempts.
     DropLateLocks,
     /// Vacancy queries that end, and vacancy polls that begin, as at nodes that answer quickly.

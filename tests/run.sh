@@ -196,10 +196,10 @@ test_measures() {
         --test-threads 1 -E "$measures" 2>&1 | tee "$scratch/measures.passed"
 }
 
-# A semaphore of 1,024 permits and 3,000 processes takes minutes to simulate.
-large_semaphores() {
+# Simulations of thousands of clients.
+large_simulations() {
     cargo nextest run "${members[@]}" --all-features --color never --run-ignored only \
-        -E 'test(s72_large_saturated_semaphores_use_most_permits)' 2>&1 | tee "$scratch/large-semaphores.passed"
+        -E 'test(s72_large_) + test(s90_large_)' 2>&1 | tee "$scratch/large-simulations.passed"
 }
 
 # Each kind of flood, from all nodes at once. The first tier has the worst kinds.
@@ -365,7 +365,7 @@ second_tier() {
     oldest=$(sed -n 's/^package = .*rust-version = "\([^"]*\)".*/\1/p' Cargo.toml)
     begin_oldest_rust "$oldest"
     stage "costs at real servers" test_measures
-    stage "large semaphores in the simulator" large_semaphores
+    stage "large simulations" large_simulations
     stage "floods of every kind" floods
     if docker_runs_tests; then
         stage "tests, real servers as containers" test_on containers 6 "$depends_on_kind"

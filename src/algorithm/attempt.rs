@@ -176,7 +176,7 @@ impl Attempt {
         match self.phase {
             AttemptPhase::Locking => self.step_locking(now),
             AttemptPhase::Confirming(token) => self.step_confirming(token, now),
-            AttemptPhase::AwaitingReason => self.step_awaiting_reason(),
+            AttemptPhase::AwaitingReason => self.step_awaiting_reason(now),
             AttemptPhase::Acquired(token) => AttemptStep::Acquired { token: FencingToken::new(token) },
             AttemptPhase::Failed(reason) => AttemptStep::Failed(reason),
         }
@@ -286,11 +286,14 @@ impl Attempt {
     }
 
     /// Returns the decision after the rollback. The attempt waits for further votes only to distinguish contention from
-    /// the lack of a quorum.
-    fn step_awaiting_reason(&mut self) -> AttemptStep {
+    /// the lack of a quorum. A node that was asked later than the other nodes may have time left after the end of the
+    /// attempt.
+    fn step_awaiting_reason(&mut self, now: Instant) -> AttemptStep {
         let answered = self.lock.answered();
         let electorate = self.config.electorate;
-        if electorate.is_quorum(answered) || !electorate.is_quorum(answered.union(self.lock.pending())) {
+        let may_answer = electorate.is_quorum(answered.union(self.lock.pending()));
+        let is_over = now >= self.end();
+        if electorate.is_quorum(answered) || !may_answer || is_over {
             let reason = self.reason();
             self.phase = AttemptPhase::Failed(reason);
             return AttemptStep::Failed(reason);

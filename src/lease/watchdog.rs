@@ -5,7 +5,7 @@
 //!   ─────                                         ────────
 //!   leases are due ───────────────────────────>   queue a batch for every node
 //!   force-unlock notice, by the rate limit ───>   make all leases due
-//!   a node has no call in flight ─────────────>   send the next batch, or fail a stale batch
+//!   no similar call is in flight at a node ───>   send the next batch, or fail a stale batch
 //!   answer of a node, or its deadline ────────>   count the answer in each renewal of the batch
 //!
 //!   outcome of a renewal:   Renewed ──> due again at a third of the ttl
@@ -29,6 +29,7 @@ use crate::{
     clock::Instant,
     error::LossReason,
     lease::{active_lease::ActiveLease, expiry, leases::Leases, rate_limit::RateLimit, renewal::Renewal},
+    mutation::{self, Mutation},
     mutex::lock,
     node::{Answer, AnswerSize, Operation, Reply, Request, request::RequestSize},
     observer::RenewalOutcome,
@@ -41,11 +42,16 @@ const WINDOW_SHARE: u32 = 60;
 /// The share of a ttl after which a failed renewal is tried again.
 const RETRY_SHARE: u32 = 12;
 
+/// The ratio of renewal timeouts from which on two leases are renewed in different calls, also at the same time. All
+/// leases of a call have the shortest renewal timeout of the call, so a node has more than half of the renewal timeout of
+/// each lease.
+const MAX_TIMEOUT_RATIO: u32 = 2;
+
 /// Renews the leases of one client, each at a third of its ttl, until the future is dropped. The first renewal of a
 /// lease may be [earlier](crate::algorithm::lease::RenewalOffset).
 ///
-/// The watchdog has at most one renewal call in flight at each node, independent of the other nodes, so that a slow
-/// node delays no other node.
+/// At each node, the leases of one ttl have at most one renewal call in flight, and the renewal of a short lease does not
+/// wait for the renewal of a long lease. The nodes are independent, so that a slow node delays no other node.
 pub(crate) async fn run(leases: Arc<Leases>) {
     let mut nodes: Vec<NodeRenewals> = leases.context.nodes.iter().map(|_| NodeRenewals::default()).collect();
     let mut force_unlocks = RateLimit::new(leases.context.now(), window(&leases));
@@ -86,16 +92,18 @@ struct RenewalBatch {
     /// The time of the next renewal of the leases. If a node has not been sent the batch before that time, the node is
     /// too slow, and the batch fails there.
     stale_at: Instant,
+    /// The shortest renewal timeout of the leases.
+    timeout: Duration,
 }
 
 /// The renewals of one node.
 #[derive(Debug, Default)]
 struct NodeRenewals {
     waiting: VecDeque<Arc<RenewalBatch>>,
-    in_flight: Option<CallInFlight>,
+    in_flight: Vec<CallInFlight>,
 }
 
-/// The renewal call that a node has not answered.
+/// A renewal call that a node has not answered.
 #[derive(Debug)]
 struct CallInFlight {
     batch: Arc<RenewalBatch>,
@@ -122,7 +130,8 @@ fn due_batches(leases: &Leases, now: Instant) -> Vec<Arc<RenewalBatch>> {
             let renewals =
                 group.iter().map(|lease| Renewal::new(Arc::clone(lease), &leases.context, now)).collect();
             let shortest = group.iter().map(|lease| lease.ttl()).min().unwrap_or_default();
-            Arc::new(RenewalBatch { renewals: Mutex::new(renewals), stale_at: now + shortest / 3 })
+            let timeout = timeout_of(group);
+            Arc::new(RenewalBatch { renewals: Mutex::new(renewals), stale_at: now + shortest / 3, timeout })
         })
         .collect()
 }
@@ -142,15 +151,28 @@ async fn force_unlocked(leases: &Leases, not_before: Instant) {
     leases.force_unlock_listener.notified().await;
 }
 
-/// Splits leases into groups that one call can renew.
-fn split_into_calls(due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
+/// Returns the shortest renewal timeout of the leases of a call.
+fn timeout_of(leases: &[Arc<ActiveLease>]) -> Duration {
+    let timeouts = || leases.iter().map(|lease| lease.terms.renewal_timeout);
+    let longest = |shortest| timeouts().max().unwrap_or(shortest);
+    mutation::altered(Mutation::WaitForLongLeases, timeouts().min().unwrap_or_default(), longest)
+}
+
+/// Splits leases into groups that one call can renew, and whose renewal timeouts differ by less than
+/// [`MAX_TIMEOUT_RATIO`].
+fn split_into_calls(mut due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
+    due.sort_by_key(|lease| lease.terms.renewal_timeout);
     let mut calls = Vec::new();
-    let mut leases = Vec::new();
+    let mut leases: Vec<Arc<ActiveLease>> = Vec::new();
     let mut size = RequestSize::default();
     for lease in due {
         let resources = lease.terms.resources.len();
+        let is_longer = leases.first().is_some_and(|shortest| {
+            lease.terms.renewal_timeout >= shortest.terms.renewal_timeout * MAX_TIMEOUT_RATIO
+        });
+        let is_longer = mutation::altered(Mutation::WaitForLongLeases, is_longer, |_| false);
         // The answer to a renewal is an ordinary answer.
-        if !size.try_add(1, resources, AnswerSize::default()) {
+        if is_longer || !size.try_add(1, resources, AnswerSize::default()) {
             calls.push(std::mem::take(&mut leases));
             size = RequestSize::default();
             size.try_add(1, resources, AnswerSize::default());
@@ -162,58 +184,80 @@ fn split_into_calls(due: Vec<Arc<ActiveLease>>) -> Vec<Vec<Arc<ActiveLease>>> {
 }
 
 impl NodeRenewals {
-    /// Sends the next batch if no call is in flight.
+    /// Sends the batches that need not wait for a call in flight.
     fn send_next(&mut self, leases: &Leases, node: usize) {
-        while self.in_flight.is_none() {
-            let (Some(batch), Some(to)) = (self.waiting.pop_front(), leases.context.nodes.get(node)) else {
-                return;
-            };
+        let Some(to) = leases.context.nodes.get(node) else { return };
+        for batch in std::mem::take(&mut self.waiting) {
+            let now = leases.context.now();
+            if self.must_wait(&batch, now) {
+                self.waiting.push_back(batch);
+                continue;
+            }
             let mut sent = Vec::new();
             let mut operations = Vec::new();
-            let now = leases.context.now();
-            let mut deadline = now;
             for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
                 let (ttl, may_have_waiters) = (renewal.ttl(now), renewal.may_have_waiters);
                 if let Some(renew) = renewal.lease.begin_renewal(node, ttl, may_have_waiters, now) {
-                    deadline = deadline.max(now + renewal.lease.terms.renewal_timeout);
                     operations.push(Operation::Renew(renew));
                     sent.push(index);
                 }
             }
             if !operations.is_empty() {
+                let deadline = now + batch.timeout;
                 let reply = if now < batch.stale_at {
                     to.call(Request::new(operations, deadline))
                 } else {
                     Reply::error(operations.len(), &NodeError::Unresponsive)
                 };
-                self.in_flight = Some(CallInFlight { batch, sent, reply, deadline });
+                self.in_flight.push(CallInFlight { batch, sent, reply, deadline });
             }
         }
     }
 
-    fn deadline(&self) -> Option<Instant> {
-        self.in_flight.as_ref().map(|in_flight| in_flight.deadline)
+    /// Whether a batch waits for the end of a call in flight. A batch of shorter leases does not wait, because the call
+    /// may end after the shorter leases. Nor does a batch of much longer leases wait, so that its renewals are sent in
+    /// time.
+    fn must_wait(&self, batch: &RenewalBatch, now: Instant) -> bool {
+        let must_wait = self.in_flight.iter().any(|call| {
+            call.deadline <= now + batch.timeout && batch.timeout < call.batch.timeout * MAX_TIMEOUT_RATIO
+        });
+        mutation::altered(Mutation::WaitForLongLeases, must_wait, |_| !self.in_flight.is_empty())
     }
 
-    /// Ends the call as timed out if its deadline has passed. The node may still execute that call.
+    fn deadline(&self) -> Option<Instant> {
+        self.in_flight.iter().map(|call| call.deadline).min()
+    }
+
+    /// Ends the calls whose deadlines have passed as timed out. The node may still execute these calls.
     fn time_out(&mut self, leases: &Leases, node: usize) {
-        if self.deadline().is_some_and(|deadline| deadline <= leases.context.now()) {
-            self.end_call(leases, node, |operations| vec![Answer::Error(NodeError::TimedOut); operations]);
+        let now = leases.context.now();
+        for call in self.in_flight.extract_if(.., |call| call.deadline <= now) {
+            let answers = vec![Answer::Error(NodeError::TimedOut); call.sent.len()];
+            call.end(leases, node, &answers);
         }
     }
 
     fn poll_answer(&mut self, leases: &Leases, node: usize, context: &mut Context<'_>) -> Poll<()> {
-        let Some(in_flight) = &mut self.in_flight else { return Poll::Pending };
-        Pin::new(&mut in_flight.reply).poll(context).map(|answers| self.end_call(leases, node, |_| answers))
+        let mut answered = Poll::Pending;
+        self.in_flight.retain_mut(|call| match Pin::new(&mut call.reply).poll(context) {
+            Poll::Ready(answers) => {
+                call.end(leases, node, &answers);
+                answered = Poll::Ready(());
+                false
+            }
+            Poll::Pending => true,
+        });
+        answered
     }
+}
 
-    /// Handles the end of the call in flight. `answers` returns the answers to a number of operations.
-    fn end_call(&mut self, leases: &Leases, node: usize, answers: impl FnOnce(usize) -> Vec<Answer>) {
-        let Some(in_flight) = self.in_flight.take() else { return };
-        let mut renewals = lock(&in_flight.batch.renewals);
-        for (index, answer) in in_flight.sent.iter().zip(answers(in_flight.sent.len())) {
+impl CallInFlight {
+    /// Handles the end of the call, with the answers to the renewals that were sent.
+    fn end(&self, leases: &Leases, node: usize, answers: &[Answer]) {
+        let mut renewals = lock(&self.batch.renewals);
+        for (index, answer) in self.sent.iter().zip(answers) {
             if let Some(renewal) = renewals.get_mut(*index) {
-                let outcome = renewal.on_answer(node, &answer, &*leases.context.clock);
+                let outcome = renewal.on_answer(node, answer, &*leases.context.clock);
                 if let Some(outcome) = outcome {
                     if let Some(renewed) = renewal.report(leases.context.now()) {
                         leases.context.observer.renewed(&renewed);

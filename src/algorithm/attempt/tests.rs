@@ -76,6 +76,23 @@ fn broken_connections_end_the_wait_for_votes_at_once() {
     assert_eq!(attempt.step(at(6)), AttemptStep::Failed(FailureReason::NoQuorum));
 }
 
+/// A wait for a time that has passed would never end, because the driver repeats the step at once.
+#[test]
+fn the_wait_for_the_reason_of_a_failure_ends_with_the_attempt() {
+    let config = config(3).of_waiting_call(Duration::MAX);
+    let mut attempt = Attempt::new(config, Plan::AllAtOnce(0), SplitPatience::Hedge, at(0));
+    attempt.step(at(0));
+    attempt.on_lock(0, LockVote::Deferred);
+    attempt.on_queue(false);
+    let again = AttemptStep::Lock { nodes: nodes(&[0]), ignores_queue: true };
+    assert_eq!(attempt.step(at(5)), again, "the deadline of node 0 is now after the end of the attempt");
+    attempt.on_lock(1, LockVote::Refused);
+    attempt.on_lock(2, LockVote::Error);
+    assert_eq!(attempt.step(at(126)), AttemptStep::RollBack);
+    assert_eq!(attempt.step(at(126)), AttemptStep::Wait(at(2000)));
+    assert_eq!(attempt.step(at(2000)), AttemptStep::Failed(FailureReason::NoQuorum));
+}
+
 #[test]
 fn an_attempt_waits_longer_for_a_queue_node_that_usually_answers_late() {
     let asked_next = |usual: u64| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{client, pass, server};
 use crate::{
     LockGuard, LockOptions, MemoryCluster, Quorum,
+    mutation::{Mutation, break_rule},
     node::{Operation, memory::Behaviour},
 };
 
@@ -127,4 +128,38 @@ async fn a_hanging_node_gets_the_next_renewal_call_when_the_last_call_times_out(
         pass(2 * step).await;
     }
     assert!(guards.iter().all(|guard| guard.is_valid()));
+}
+
+/// Locks a resource with [`TTL`], and then a resource with `ttl`, so that both are due after a third of [`TTL`].
+async fn lock_due_together(quorum: &Quorum, ttl: Duration) -> [LockGuard; 2] {
+    let long = quorum.red_lock("long").options(options()).lock().await.unwrap();
+    pass((TTL - ttl) / 3).await;
+    let short = quorum.red_lock("short").options(options().ttl(ttl)).lock().await.unwrap();
+    [long, short]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_with_half_the_ttl_is_renewed_in_another_call() {
+    for (ttl, calls) in [(20, vec![2]), (15, vec![1, 1])] {
+        let cluster = MemoryCluster::new(NODES);
+        let quorum = client(&cluster);
+        let ttl = Duration::from_secs(ttl);
+        let _guards = lock_due_together(&quorum, ttl).await;
+        pass(ttl / 3 + Duration::from_millis(10)).await;
+        assert_eq!(take_renewal_calls(&cluster, 0), calls, "{ttl:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_node_gets_short_renewals_while_a_long_renewal_is_in_flight() {
+    for (rule, calls) in [(None, 2), (Some(Mutation::WaitForLongLeases), 1)] {
+        let _broken = break_rule(rule);
+        let cluster = MemoryCluster::new(NODES);
+        let quorum = client(&cluster);
+        let ttl = Duration::from_secs(9);
+        let _guards = lock_due_together(&quorum, ttl).await;
+        server(&cluster, 0).behave(Behaviour::Hanging);
+        pass(ttl / 3 + Duration::from_millis(10)).await;
+        assert_eq!(server(&cluster, 0).pending_requests(), calls, "{rule:?}");
+    }
 }

@@ -42,6 +42,10 @@ const MAX_REQUESTS_AFTER_SILENCE: usize = 16;
 /// connection. A lost connection must not stay until the end of a long renewal timeout.
 const MAX_RENEWAL_SILENCES: u32 = 2;
 
+/// The share of the shortest ttl for which a renewal in flight keeps the connection. A renewal is due after a third of
+/// the ttl, so a third is left for the renewal on a new connection.
+const KEPT_TTL_SHARE: u32 = 3;
+
 /// The unanswered calls, oldest first, and the unconfirmed load of the script.
 ///
 /// # Invariant
@@ -142,11 +146,13 @@ impl UnansweredCalls {
         is_new
     }
 
-    /// Whether the connection should be given up because the node has not answered for too long.
-    pub(super) fn is_silent(&self, now: Instant) -> bool {
+    /// Whether the connection should be given up because the node has not answered for too long. `unsent_ttl` is the
+    /// shortest ttl of the unsent renewals.
+    pub(super) fn is_silent(&self, now: Instant, unsent_ttl: Option<Duration>) -> bool {
         // The requests are searched for renewals only after a long silence.
-        self.silent_since()
-            .is_some_and(|since| since + self.silence() <= now && self.give_up_at(since) <= now)
+        self.silent_since().is_some_and(|since| {
+            since + self.shortest_silence() <= now && self.give_up_at(since, unsent_ttl) <= now
+        })
     }
 
     /// Returns the time since which the node owes an answer and has given none.
@@ -163,9 +169,9 @@ impl UnansweredCalls {
 
     /// Returns the time at which the oldest call, or the load of the script, becomes overdue. If the node is
     /// unresponsive, returns the time at which the connection is given up.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self, unsent_ttl: Option<Duration>) -> Option<Instant> {
         if self.is_unresponsive {
-            return self.silent_since().map(|since| self.give_up_at(since));
+            return self.silent_since().map(|since| self.give_up_at(since, unsent_ttl));
         }
         self.oldest().map(|oldest| oldest + self.node_timeout)
     }
@@ -180,17 +186,29 @@ impl UnansweredCalls {
     ///
     /// A renewal in flight keeps the connection until the deadline of the renewal, because a busy node may still
     /// answer in time. A new connection costs a busy node several messages more, and the renewal would be last in line
-    /// again.
-    fn give_up_at(&self, since: Instant) -> Instant {
-        let silence = self.silence();
+    /// again. If a shorter lease is renewed as well, in flight or unsent, the connection is given up while this lease
+    /// can still be renewed on a new connection.
+    fn give_up_at(&self, since: Instant, unsent_ttl: Option<Duration>) -> Instant {
+        let kept = self.kept_for_renewals(unsent_ttl);
+        let silence = self.silence().min(kept).max(self.shortest_silence());
         let renewals = self.items().filter(|(_, item)| item.is_awaited_renewal());
         let last = renewals.map(|(_, item)| item.until).max();
-        let longest = since + silence.saturating_mul(MAX_RENEWAL_SILENCES);
-        let last = mutation::altered(Mutation::GiveUpRenewals, last, |_| None);
-        last.map_or(since + silence, |last| last.min(longest).max(since + silence))
+        let Some(last) = mutation::altered(Mutation::GiveUpRenewals, last, |_| None) else {
+            return since + silence;
+        };
+        let longest = silence.saturating_mul(MAX_RENEWAL_SILENCES).min(kept);
+        last.min(since + longest).max(since + silence)
     }
 
-    /// Returns the time without an answer after which the connection is given up.
+    /// Returns the longest time for which the shortest lease of all renewals permits to keep a silent connection. A
+    /// renewal that timed out counts, too, because the renewal is repeated.
+    fn kept_for_renewals(&self, unsent_ttl: Option<Duration>) -> Duration {
+        let in_flight = self.items().filter_map(|(_, item)| item.renewed_ttl());
+        let kept = in_flight.chain(unsent_ttl).min().map_or(Duration::MAX, |ttl| ttl / KEPT_TTL_SHARE);
+        mutation::altered(Mutation::WaitForLongLeases, kept, |_| Duration::MAX)
+    }
+
+    /// Returns the time without an answer after which the connection is given up, unless a renewal shortens the time.
     ///
     /// The time doubles with each connection that was given up before. The server has the messages of such a connection
     /// before it, too. If an overloaded server answers all its clients later than this time, and all of them dial
@@ -198,7 +216,11 @@ impl UnansweredCalls {
     fn silence(&self) -> Duration {
         let silences = mutation::altered(Mutation::ForgetSilences, self.silences, |_| 0);
         let factor = 2_u32.saturating_pow(silences).min(MAX_SILENCE_FACTOR);
-        self.node_timeout.saturating_mul(SILENT_TIMEOUTS).max(MIN_SILENCE).saturating_mul(factor)
+        self.shortest_silence().saturating_mul(factor)
+    }
+
+    fn shortest_silence(&self) -> Duration {
+        self.node_timeout.saturating_mul(SILENT_TIMEOUTS).max(MIN_SILENCE)
     }
 
     /// Returns the unanswered requests, in the order of submission.
@@ -228,13 +250,9 @@ impl UnansweredCalls {
         self.batches.remove(position)
     }
 
-    /// Removes all calls, in the order of submission, because the connection has ended. Counts the silence if the
-    /// connection [was silent](Self::is_silent).
-    pub(super) fn disconnected(&mut self, now: Instant) -> impl Iterator<Item = (Sequence, Item)> + use<> {
-        if self.is_silent(now) {
-            self.silences = self.silences.saturating_add(1);
-        }
-        self.take_all()
+    /// Counts a connection that is given up because it [is silent](Self::is_silent).
+    pub(super) fn count_silence(&mut self) {
+        self.silences = self.silences.saturating_add(1);
     }
 
     /// Removes all calls, in the order of submission.

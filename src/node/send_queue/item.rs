@@ -84,8 +84,16 @@ impl Item {
 
     /// Whether the request renews leases, and its caller still waits for the answer.
     pub(super) fn is_awaited_renewal(&self) -> bool {
-        let is_renewal = |operation: &Operation| matches!(operation, Operation::Renew(_));
-        self.operations.iter().all(is_renewal) && !self.is_abandoned()
+        self.renewed_ttl().is_some() && !self.is_abandoned()
+    }
+
+    /// Returns the shortest ttl to which the request renews a lease; `None` if the request does not only renew leases.
+    pub(super) fn renewed_ttl(&self) -> Option<Duration> {
+        let ttl = |operation: &Operation| match operation {
+            Operation::Renew(renew) => Some(renew.ttl),
+            _ => None,
+        };
+        self.operations.iter().map(ttl).reduce(|shortest, ttl| Some(shortest?.min(ttl?))).flatten()
     }
 
     pub(super) fn is_abandoned(&self) -> bool {

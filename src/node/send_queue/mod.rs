@@ -221,7 +221,7 @@ impl SendQueue {
     /// Whether the connection has been silent for so long that the driver should dial again. A connection that ended
     /// without a packet stays silent for ever, even when the network works again.
     pub(crate) fn is_silent(&self, now: Instant) -> bool {
-        self.in_flight.is_silent(now)
+        self.in_flight.is_silent(now, self.unsent.shortest_ttl())
     }
 
     /// Returns the number of connections in a row that were given up because they [were silent](Self::is_silent). An
@@ -239,7 +239,10 @@ impl SendQueue {
             Stage::Open | Stage::Ended(_) => None,
         };
         let retry = self.retries.keys().next().map(|(at, _)| *at);
-        [self.in_flight.deadline(), self.unsent.earliest(), last, retry].into_iter().flatten().min()
+        [self.in_flight.deadline(self.unsent.shortest_ttl()), self.unsent.earliest(), last, retry]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Returns whether a connection was wanted, such as by a submitted request, since the last failure or the last call of this method.
@@ -284,6 +287,9 @@ impl SendQueue {
     /// If the node was unresponsive before, or violated the protocol, the node is down until the next
     /// connection. Otherwise, calls wait for the next connection.
     pub(crate) fn disconnected(&mut self, error: NodeError, now: Instant) {
+        if self.is_silent(now) {
+            self.in_flight.count_silence();
+        }
         let is_violation = error.is_violation();
         let error = unreachable(error);
         let state = if self.in_flight.is_unresponsive() {
@@ -295,7 +301,7 @@ impl SendQueue {
         };
         self.connection.down(state);
         self.drop_unsent(&error);
-        for (sequence, mut item) in self.in_flight.disconnected(now) {
+        for (sequence, mut item) in self.in_flight.take_all() {
             if item.must_deliver() && !item.is_expired(now) {
                 item.was_sent = true;
                 self.unsent.insert(sequence, item);

@@ -1,19 +1,21 @@
 //! The requests of a send queue that are not sent yet.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use super::{in_flight::Sequence, item::Item};
 use crate::clock::Instant;
 
 /// The unsent requests, in the order of submission.
 ///
-/// # Invariant
+/// # Invariants
 ///
-/// No request expires before `earliest`, which is `None` if there is no request.
+/// 1. No request expires before `earliest`, which is `None` if there is no request.
+/// 2. No request renews a lease to a ttl below `shortest_ttl`, which is `None` if no request renews a lease.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     items: VecDeque<(Sequence, Item)>,
     earliest: Option<Instant>,
+    shortest_ttl: Option<Duration>,
 }
 
 impl Unsent {
@@ -30,10 +32,16 @@ impl Unsent {
         self.earliest
     }
 
+    /// Returns a ttl that is at most the ttl of each renewal; `None` without a renewal.
+    pub(super) fn shortest_ttl(&self) -> Option<Duration> {
+        self.shortest_ttl
+    }
+
     pub(super) fn pop(&mut self) -> Option<(Sequence, Item)> {
         let first = self.items.pop_front();
         if self.items.is_empty() {
             self.earliest = None;
+            self.shortest_ttl = None;
         }
         first
     }
@@ -41,6 +49,7 @@ impl Unsent {
     /// Inserts a request at its place in the order of submission: the last place, unless the request was sent before.
     pub(super) fn insert(&mut self, sequence: Sequence, item: Item) {
         self.earliest = Some(self.earliest.map_or(item.until, |earliest| earliest.min(item.until)));
+        self.shortest_ttl = self.shortest_ttl.into_iter().chain(item.renewed_ttl()).min();
         if self.items.back().is_none_or(|(last, _)| *last < sequence) {
             self.items.push_back((sequence, item));
         } else {
@@ -55,6 +64,7 @@ impl Unsent {
             std::mem::take(&mut self.items).into_iter().partition(|(_, item)| is_taken(item));
         self.items = kept;
         self.earliest = self.iter().map(|(_, item)| item.until).min();
+        self.shortest_ttl = self.iter().filter_map(|(_, item)| item.renewed_ttl()).min();
         taken.into_iter().map(|(_, item)| item).collect()
     }
 }

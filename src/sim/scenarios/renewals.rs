@@ -1,8 +1,14 @@
-//! S89: the times of the renewals of a fleet.
+//! S89: the times of the renewals of a fleet, and of leases with different ttls.
 
-use futures::future::join_all;
+use std::{
+    pin::pin,
+    sync::{Arc, Mutex},
+};
+
+use futures::future::{join_all, select};
 
 use super::*;
+use crate::sim::{Direction, Verdict};
 
 /// The ttl of a client with the default settings. Leases are renewed at a third of this time.
 const FLEET_TTL: Duration = Duration::from_secs(30);
@@ -58,4 +64,64 @@ fn s89_leases_of_a_client_that_begin_together_share_renewal_calls() {
     let sum: u64 = of_a_thousand.iter().sum();
     let calls = u64::try_from(1_000_usize.div_ceil(LEASES_PER_CALL)).unwrap();
     assert!((most * calls..=(most + 1) * calls).contains(&sum), "{of_a_thousand:?}");
+}
+
+/// The ttl of the long leases.
+const LONG_TTL: Duration = Duration::from_secs(60);
+
+/// The number of long leases. They begin one after the other, so that their renewals are different calls.
+const LONG_LEASES: usize = 4;
+
+/// A client holds long leases, and one lease with the ttl `short`. Returns the lost leases.
+fn lost_of_different_ttls(schedule: Schedule, short: Duration) -> Vec<String> {
+    let lost = Arc::<Mutex<Vec<String>>>::default();
+    let report = Simulation::new(schedule).run(|process| {
+        let lost = Arc::clone(&lost);
+        async move {
+            let quorum = process.quorum().unwrap();
+            process.sleep(SECOND).await;
+            let lock = async |name: String, ttl| {
+                quorum.red_lock(name).options(LockOptions::new().ttl(ttl)).lock().await.unwrap()
+            };
+            let mut guards = vec![("short".to_owned(), lock("short".into(), short).await)];
+            for number in 0..LONG_LEASES {
+                let name = format!("long {number}");
+                guards.push((name.clone(), lock(name, LONG_TTL).await));
+                process.sleep(millis(770)).await;
+            }
+            let until_lost = guards.iter().map(async |(name, guard)| {
+                select(pin!(process.lost(guard)), pin!(process.sleep(40 * SECOND))).await;
+                if !process.check_valid(guard) {
+                    lost.lock().unwrap().push(name.clone());
+                }
+            });
+            join_all(until_lost).await;
+        }
+    });
+    assert_eq!(report.end, End::Done);
+    // Locks with a ttl below ten seconds leave keys for their ttl.
+    assert_keeps(&report, &Promises::ALL.without(Promise::Residue));
+    let mut lost = lost.lock().unwrap();
+    std::mem::take(&mut *lost)
+}
+
+/// Two nodes lose a request, so their connections carry no further answer, and the short lease depends on new
+/// connections. Each request is lost once. If the renewals of the short lease waited for those of the long leases, and the
+/// connections were kept as long as for the long leases, the short lease would end before.
+#[test]
+fn s89_a_short_lease_survives_lost_renewals_of_long_leases() {
+    let lost_in_all = |short: u32| -> Vec<String> {
+        let lost_at = |index| {
+            let lose = |schedule: Schedule, node| {
+                schedule.with_message(0, node, Direction::Request, index, Verdict::Drop)
+            };
+            lost_of_different_ttls((0..2).fold(steady(3, 1), lose), short * SECOND)
+        };
+        (3..40).flat_map(lost_at).collect()
+    };
+    for short in [8, 9, 12] {
+        assert_eq!(lost_in_all(short), [""; 0], "{short} s");
+        let lost = breaking(Mutation::WaitForLongLeases, || lost_in_all(short));
+        assert!(!lost.is_empty() && lost.iter().all(|name| name == "short"), "{short} s: {lost:?}");
+    }
 }

@@ -46,11 +46,15 @@ fn lock(number: u32) -> Operation {
 }
 
 fn renew(number: u32) -> Operation {
+    renew_for(number, Duration::from_secs(1))
+}
+
+fn renew_for(number: u32, ttl: Duration) -> Operation {
     Operation::Renew(Renew {
         resources: resources(),
         lease_id: lease_id(number),
         holds: 1,
-        ttl: Duration::from_secs(1),
+        ttl,
         token: 1,
         may_have_waiters: false,
     })
@@ -465,12 +469,40 @@ fn a_renewal_in_flight_keeps_the_connection_until_its_deadline_but_at_most_twice
         assert!(send_queue.is_silent(at(3000)), "no caller waits for the answer");
         silent_at
     };
-    assert_eq!(silent_at(renew(1), 1000), at(3000));
-    assert_eq!(silent_at(renew(1), 5000), at(5000));
-    assert_eq!(silent_at(renew(1), 60_000), at(6000));
+    let renew = |ttl| renew_for(1, Duration::from_secs(ttl));
+    assert_eq!(silent_at(renew(4), 1000), at(3000));
+    assert_eq!(silent_at(renew(20), 5000), at(5000));
+    assert_eq!(silent_at(renew(240), 60_000), at(6000));
     assert_eq!(silent_at(lock(1), 5000), at(3000));
     let _broken = break_rule(Some(Mutation::GiveUpRenewals));
-    assert_eq!(silent_at(renew(1), 5000), at(3000));
+    assert_eq!(silent_at(renew(20), 5000), at(3000));
+}
+
+/// A short lease must stay valid until a new connection can carry its renewal, also if the node has not been sent the
+/// renewal, or the caller has already given up the renewal.
+#[test]
+fn a_renewal_keeps_the_connection_for_at_most_a_third_of_the_shortest_ttl() {
+    let silent_at = |short_ttl: u64, sent_at: u64| {
+        let mut send_queue = connected_queue();
+        let _long = send_queue.submit(Request::one(renew_for(1, Duration::from_secs(60)), at(15_000)));
+        send_queue.next_batch(at(0)).unwrap();
+        if sent_at > 100 {
+            send_queue.tick(at(100));
+        }
+        let ttl = Duration::from_secs(short_ttl);
+        let short = send_queue.submit(Request::one(renew_for(2, ttl), at(sent_at) + ttl / 4));
+        assert_eq!(send_queue.next_batch(at(sent_at)).is_some(), sent_at < 100);
+        send_queue.tick(at(sent_at + 100));
+        drop(short);
+        send_queue.in_flight.deadline(send_queue.unsent.shortest_ttl()).unwrap()
+    };
+    for sent_at in [50, 150] {
+        assert_eq!(silent_at(60, sent_at), at(6000));
+        assert_eq!(silent_at(15, sent_at), at(5000));
+        assert_eq!(silent_at(6, sent_at), at(3000));
+    }
+    let _broken = break_rule(Some(Mutation::WaitForLongLeases));
+    assert_eq!(silent_at(6, 150), at(6000));
 }
 
 #[test]
