@@ -188,6 +188,10 @@ pub(crate) enum Mutation {
     LeaveTicket,
     /// An unlock of a ticket without tombstones.
     NoTombstoneForTicket,
+    /// A redemption of a ticket that ends with the first refusal, even if other nodes may yet grant.
+    RedeemUntilFirstRefusal,
+    /// A redemption of a ticket that asks all nodes at once.
+    RedeemAtAllNodes,
     /// An unlock that deletes the keys during the minimum hold.
     DeleteDuringMinimumHold,
     /// An unlock with the rest of a minimum hold that leaves no tombstone.

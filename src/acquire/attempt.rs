@@ -97,7 +97,8 @@ pub(crate) async fn attempt_to_transfer(
 ///
 /// The queue node is asked first, so that of several clients that redeem at the same time all but one stop with
 /// nothing taken. A refusal of the queue node alone decides nothing, because the ticket may have failed to reach that
-/// node. After such a refusal and a hedge, all nodes are asked at once: a client that redeems at the same time has
+/// node. If the queue node was slow, the attempt continues with the answers of the other nodes that were asked. If none
+/// of these nodes has granted, all nodes are asked at once after a hedge: a client that redeems at the same time has
 /// finished by then.
 ///
 /// # Cancel safety
@@ -111,13 +112,16 @@ pub(crate) async fn attempt_to_redeem(
 ) -> AttemptOutcome {
     let order = checked.queue_nodes(context, 0).to_vec();
     let queue_node = order.first().copied().unwrap_or_default();
-    let first = redeem_once(context, checked, ticket, token, Plan::QueueNodeFirst(order)).await;
+    let plan = mutation::altered(Mutation::RedeemAtAllNodes, Plan::Redeem(order), |_| {
+        Plan::AllAtOnceForQuorum(queue_node)
+    });
+    let first = redeem_once(context, checked, ticket, token, plan).await;
     match first {
         AttemptOutcome::Failed(failed)
             if failed.reason == FailureReason::Contended && !failed.is_refused_for_good(context) =>
         {
-            let hedge = checked.settings.attempt.hedge;
-            context.sleep_until(Some(context.now() + hedge)).await;
+            let config = context.responsiveness.with_hedge_at(queue_node, checked.settings.attempt);
+            context.sleep_until(Some(context.now() + config.hedge)).await;
             redeem_once(context, checked, ticket, token, Plan::AllAtOnceForQuorum(queue_node)).await
         }
         first => first,

@@ -343,7 +343,7 @@ impl Attempt {
     fn queue_node_among(&self, next: NodeSet) -> Option<usize> {
         match &self.plan {
             Plan::Woken(node) => Some(*node).filter(|node| next.contains(*node)),
-            Plan::QueueNodeFirst(order) if self.lock.granted().is_empty() => {
+            Plan::QueueNodeFirst(order) | Plan::Redeem(order) if self.lock.granted().is_empty() => {
                 next.iter().next().filter(|node| next.len() == 1 && order.contains(node))
             }
             _ => None,
@@ -423,7 +423,7 @@ impl Attempt {
             Plan::AllAtOnce(queue_node) | Plan::AllAtOnceForQuorum(queue_node) | Plan::Woken(queue_node) => {
                 *queue_node == node
             }
-            Plan::QueueNodeFirst(_) => self.lock.granted().is_empty(),
+            Plan::QueueNodeFirst(_) | Plan::Redeem(_) => self.lock.granted().is_empty(),
             Plan::Downgrade(_) => false,
         }
     }
@@ -435,11 +435,12 @@ impl Attempt {
     }
 
     /// Whether a node that was asked for the turn has refused, and no node has granted. In this case, no other node
-    /// needs to be asked.
+    /// needs to be asked. If the attempt redeems a ticket, a node that may yet grant prevents this decision.
     fn queue_node_refused(&self) -> bool {
         self.plan.queue_nodes().is_some()
             && self.lock.granted().is_empty()
             && self.lock.votes().contains(&LockVote::Refused)
+            && (self.plan.is_decided_by_first_refusal() || self.lock.pending().is_empty())
     }
 
     /// Whether the node that woke this client has refused.

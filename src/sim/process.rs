@@ -10,6 +10,7 @@ use crate::{
     algorithm::lease::RenewalOffset,
     client::dependencies::{ClientDependencies, random_renewal_offset},
     clock::Clock,
+    config::LockOptions,
     error::Error,
     lock::{Lease, LockGuard, ReadGuard, client::Client as QuorumClient},
     node::{
@@ -24,7 +25,7 @@ use crate::{
         world::{ProcessSpawner, Recorder, SimClock, SimTransport, World},
     },
     spawner::Spawner,
-    values::{Label, Resource, TicketSecret},
+    values::{Label, Resource, Ticket, TicketSecret},
 };
 
 /// A simulated process, as the argument of its program. Cheap to clone.
@@ -159,6 +160,49 @@ impl Process {
             self.note(Event::Downgraded { attempt, from });
         }
         Ok(guard)
+    }
+
+    /// Turns the lease into a ticket, and remembers the lease for [`redeem`](Self::redeem).
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::into_ticket`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`LockGuard::into_ticket`].
+    pub async fn into_ticket(&self, guard: LockGuard, ttl: Duration) -> Result<Ticket, Error> {
+        let from = guard.attempt();
+        let ticket = guard.into_ticket(ttl).await?;
+        self.world.lock().issue(ticket.id(), from);
+        Ok(ticket)
+    }
+
+    /// Redeems a ticket from [`into_ticket`](Self::into_ticket) of any process, and records the redemption with the
+    /// lease that became the ticket. A write lease of another client between the two leases breaks
+    /// [`Promise::Exclusion`](super::Promise::Exclusion). The redemption of any other ticket is not recorded.
+    ///
+    /// # Errors
+    ///
+    /// As [`Quorum::redeem`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Quorum::redeem`].
+    pub async fn redeem(
+        &self,
+        quorum: &Quorum,
+        ticket: &Ticket,
+        options: LockOptions,
+    ) -> Result<Option<LockGuard>, Error> {
+        let redeemed = quorum.redeem(ticket, options).await?;
+        if let Some(guard) = &redeemed {
+            let (mut world, attempt) = (self.world.lock(), guard.attempt());
+            if let Some(from) = world.giver(&ticket.id()) {
+                world.note(self.index, Event::Redeemed { attempt, from });
+            }
+        }
+        Ok(redeemed)
     }
 
     /// Verifies the lease, and records the outcome. If a later lease was granted before the

@@ -9,8 +9,8 @@ use crate::values::{FencingToken, LeaseId, Resource, lease_id::TICKET_LABEL};
 /// The first word of the text of a ticket, with the version of the format.
 const FORMAT: &str = "redquorum-ticket-1";
 
-/// A ticket of a lock, from [`LockGuard::into_ticket`](crate::LockGuard::into_ticket). A ticket lives at most for the
-/// quorum's `max_ttl` (a minute by default), and cannot be renewed.
+/// A ticket of a lock, which lives at most for the quorum's `max_ttl` (a minute by default) and cannot be renewed.
+/// [`LockGuard::into_ticket`](crate::LockGuard::into_ticket) turns a lease into a ticket.
 ///
 /// Until its end, no client holds the resources of the ticket. The first client that
 /// [redeems](crate::Quorum::redeem) the ticket holds them, and no other client can have held them since the lease that

@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "real servers and processes need real time")]
 
 mod recipes {
+    mod job_queue;
     mod process;
     mod programs;
     mod service;

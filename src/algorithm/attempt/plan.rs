@@ -20,6 +20,10 @@ pub(crate) enum Plan {
     /// These nodes one after the other until a node grants, then all other nodes at once. Until the first grant, each
     /// node is asked for the turn, because each of them may be the queue node.
     QueueNodeFirst(Vec<usize>),
+    /// The order of [`QueueNodeFirst`](Self::QueueNodeFirst), for a client that redeems a ticket. A refusal decides the
+    /// attempt only after the answers of all nodes that were asked, because the node that refuses may never have had
+    /// the ticket. If another node has transferred the ticket, a rollback would spend the ticket.
+    Redeem(Vec<usize>),
     /// All nodes at once, after a wake by this node, or for a client that takes a vacant candidate ahead of waiters.
     /// This node is asked for the turn, and the other nodes are asked to lock. A refusal of this node decides the
     /// attempt.
@@ -33,7 +37,7 @@ impl Plan {
     /// Returns the nodes that are asked one after the other.
     pub(super) fn queue_nodes(&self) -> Option<&[usize]> {
         match self {
-            Self::QueueNodeFirst(order) => Some(order),
+            Self::QueueNodeFirst(order) | Self::Redeem(order) => Some(order),
             Self::AllAtOnce(_) | Self::AllAtOnceForQuorum(_) | Self::Woken(_) | Self::Downgrade(_) => None,
         }
     }
@@ -42,7 +46,7 @@ impl Plan {
     pub(crate) fn queue_node(&self) -> Option<usize> {
         match self {
             Self::AllAtOnce(node) | Self::AllAtOnceForQuorum(node) | Self::Woken(node) => Some(*node),
-            Self::QueueNodeFirst(order) => order.first().copied(),
+            Self::QueueNodeFirst(order) | Self::Redeem(order) => order.first().copied(),
             Self::Downgrade(_) => None,
         }
     }
@@ -57,13 +61,19 @@ impl Plan {
     pub(super) fn queue_node_of_newcomer(&self) -> Option<usize> {
         match self {
             Self::AllAtOnce(queue_node) | Self::AllAtOnceForQuorum(queue_node) => Some(*queue_node),
-            Self::QueueNodeFirst(_) | Self::Woken(_) | Self::Downgrade(_) => None,
+            Self::QueueNodeFirst(_) | Self::Redeem(_) | Self::Woken(_) | Self::Downgrade(_) => None,
         }
     }
 
     /// Whether the client attempts without a queue entry.
     pub(super) fn is_newcomer(&self) -> bool {
         self.queue_node_of_newcomer().is_some()
+    }
+
+    /// Whether the refusal of a queue node decides the attempt while other nodes that were asked have not answered.
+    pub(super) fn is_decided_by_first_refusal(&self) -> bool {
+        let is_decided = !matches!(self, Self::Redeem(_));
+        mutation::altered(Mutation::RedeemUntilFirstRefusal, is_decided, |_| true)
     }
 
     /// Whether the attempt counts as refused only if a quorum has answered.

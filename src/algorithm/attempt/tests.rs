@@ -260,6 +260,50 @@ fn a_refusal_by_the_queue_node_ends_an_attempt_that_asks_the_queue_node_first() 
     assert_eq!(attempt.step(at(1)), AttemptStep::Failed(FailureReason::Contended));
 }
 
+/// Returns an attempt to redeem a ticket. The queue node was slow and has refused, and the next node is asked.
+fn late_refusal_of_a_ticket() -> Attempt {
+    let mut attempt = attempt(5, Plan::Redeem(vec![3, 1, 0, 2, 4]));
+    assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(3));
+    assert_eq!(attempt.step(at(0)), AttemptStep::Wait(at(125)));
+    assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(1));
+    attempt.on_lock(3, LockVote::Refused);
+    attempt
+}
+
+#[test]
+fn a_late_refusal_does_not_end_a_redemption_while_another_node_may_grant() {
+    let mut attempt = late_refusal_of_a_ticket();
+    assert_eq!(attempt.step(at(126)), AttemptStep::Wait(at(250)));
+    attempt.on_lock(1, LockVote::Granted(7));
+    assert_eq!(attempt.step(at(127)), AttemptStep::Lock { nodes: nodes(&[0, 2, 4]), ignores_queue: true });
+    attempt.on_lock(0, LockVote::Granted(7));
+    attempt.on_lock(2, LockVote::Granted(7));
+    assert_eq!(attempt.step(at(128)), AttemptStep::Acquired { token: FencingToken::new(7) });
+    let _broken = break_rule(Some(Mutation::RedeemUntilFirstRefusal));
+    assert_eq!(late_refusal_of_a_ticket().step(at(126)), AttemptStep::RollBack);
+}
+
+#[test]
+fn a_redemption_ends_when_all_nodes_that_were_asked_have_refused() {
+    let mut attempt = attempt(5, Plan::Redeem(vec![3, 1, 0, 2, 4]));
+    attempt.step(at(0));
+    attempt.on_lock(3, LockVote::Refused);
+    assert_eq!(attempt.step(at(1)), AttemptStep::RollBack);
+    assert_eq!(attempt.step(at(1)), AttemptStep::Failed(FailureReason::Contended));
+    let mut attempt = late_refusal_of_a_ticket();
+    attempt.on_lock(1, LockVote::Refused);
+    assert_eq!(attempt.step(at(126)), AttemptStep::RollBack);
+    assert_eq!(attempt.step(at(126)), AttemptStep::Failed(FailureReason::Contended));
+}
+
+#[test]
+fn a_redemption_asks_further_nodes_while_slow_nodes_may_grant() {
+    let mut attempt = late_refusal_of_a_ticket();
+    assert_eq!(attempt.step(at(250)), AttemptStep::Enqueue(0));
+    attempt.on_lock(0, LockVote::Refused);
+    assert_eq!(attempt.step(at(251)), AttemptStep::Wait(at(375)));
+}
+
 #[test]
 fn a_woken_waiter_asks_the_waking_node_for_the_turn_and_locks_elsewhere() {
     let mut attempt = attempt(5, Plan::Woken(3));

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join};
 use tokio::{
     runtime::Handle,
     sync::Notify,
@@ -16,7 +16,7 @@ use tokio::{
 use crate::{
     LockOptions, MemoryCluster, Quorum, QuorumBuilder,
     client::dependencies::ClientDependencies,
-    error::{AdminError, ClosedReason, ConfigError, NodeError, NodeReply},
+    error::{AdminError, ClosedReason, ConfigError, Error, NodeError, NodeReply},
     lock::client::Client,
     mutation::{Mutation, break_rule},
     mutex,
@@ -42,16 +42,17 @@ const QUARANTINE: Duration = Duration::from_secs(90);
 struct Configuration {
     name: &'static str,
     cluster: MemoryCluster,
+    max_ttl: Duration,
 }
 
 impl Configuration {
     fn new(name: &'static str, all: &MemoryCluster, nodes: Range<usize>) -> Self {
-        Self { name, cluster: all.some(nodes) }
+        Self { name, cluster: all.some(nodes), max_ttl: Duration::from_secs(60) }
     }
 
     fn builder(&self) -> QuorumBuilder {
         // With the default, a node that does not answer would end a move only after `BEFORE_THE_PAUSE`.
-        Quorum::builder().name(self.name).connect_timeout(Duration::from_secs(5))
+        Quorum::builder().name(self.name).max_ttl(self.max_ttl).connect_timeout(Duration::from_secs(5))
     }
 
     /// Returns the client of an administrator. The requests of the client pass the gate, if there is one.
@@ -112,9 +113,13 @@ impl Configuration {
         assert!(answers.iter().all(is_quarantined), "{answers:?}");
     }
 
+    fn client(&self) -> Quorum {
+        self.builder().connect_in_memory(&self.cluster).unwrap()
+    }
+
     /// Asserts that a client of this configuration can lock, after the end of quarantines.
     async fn assert_locks(&self) {
-        let quorum = self.builder().connect_in_memory(&self.cluster).unwrap();
+        let quorum = self.client();
         let lock = quorum.red_lock(self.name).try_lock_for(Duration::from_secs(90)).await.unwrap();
         drop(lock.expect("a quorum votes"));
     }
@@ -810,4 +815,45 @@ async fn an_admin_call_ends_when_a_client_of_the_call_is_closed() {
             assert_eq!(again, Ok(Err(AdminError::Closed(ClosedReason::RuntimeEnded))));
         }
     }
+}
+
+/// The lifetime of a ticket that waits in a queue for longer than a minute.
+const LONG_TICKET: Duration = Duration::from_secs(600);
+
+#[tokio::test(start_paused = true)]
+async fn a_move_to_a_longer_max_ttl_admits_longer_tickets() {
+    let cluster = MemoryCluster::new(3);
+    let old = Configuration::new("old", &cluster, 0..3);
+    let new = Configuration { max_ttl: LONG_TICKET, ..Configuration::new("new", &cluster, 0..3) };
+    old.init().await;
+    let client = old.client();
+    let refused = client.red_lock("r").lock().await.unwrap().into_ticket(LONG_TICKET).await;
+    assert!(matches!(refused, Err(Error::Config(ConfigError::OutOfRange { .. }))), "{refused:?}");
+    let earlier = client.red_lock("r").lock().await.unwrap().into_ticket(old.max_ttl).await.unwrap();
+    let held = client.red_lock("s").lock().await.unwrap();
+
+    let begin = Instant::now();
+    let moving = async {
+        old.move_to(&new).await.unwrap();
+        begin.elapsed()
+    };
+    let meanwhile = async {
+        // The move has closed the old nodes, and the ticket lives.
+        tokio::time::sleep(BEFORE_THE_PAUSE).await;
+        for client in [&client, &new.client()] {
+            assert!(client.red_lock("t").try_lock().await.is_err());
+            assert!(client.redeem(&earlier, LockOptions::new()).await.is_err());
+        }
+        held.lost().await;
+        assert!(held.into_ticket(old.max_ttl).await.is_err());
+    };
+    let (took, ()) = join(moving, meanwhile).await;
+    let pause = LONG_TICKET.mul_f64(1.01) + Duration::from_millis(2);
+    assert!(took >= pause && took < pause + Duration::from_secs(1), "{took:?}");
+
+    let client = new.client();
+    assert!(client.redeem(&earlier, LockOptions::new()).await.unwrap().is_none());
+    let ticket = client.red_lock("r").lock().await.unwrap().into_ticket(LONG_TICKET).await.unwrap();
+    tokio::time::sleep(LONG_TICKET - Duration::from_secs(10)).await;
+    assert!(client.redeem(&ticket, LockOptions::new()).await.unwrap().is_some());
 }

@@ -99,6 +99,13 @@ pub enum Event {
         /// The attempt of the write lease.
         from: AttemptId,
     },
+    /// The redemption, by this lease, of the ticket that a lease has become.
+    Redeemed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The attempt of the lease that became the ticket.
+        from: AttemptId,
+    },
     /// The start of a verification. A lease has at most one verification at a time.
     Verifying {
         /// The attempt.
@@ -154,6 +161,7 @@ impl Event {
             | Self::Checked { attempt, .. }
             | Self::Reentered { attempt, .. }
             | Self::Downgraded { attempt, .. }
+            | Self::Redeemed { attempt, .. }
             | Self::Verifying { attempt }
             | Self::Proven { attempt }
             | Self::Residue { attempt, .. } => Some(attempt),

@@ -1,5 +1,5 @@
 //! I1: two leases on one resource never overlap, unless both leases only read the resource. The part about
-//! downgrades is in `downgrade`.
+//! transfers is in `transfer`.
 
 use std::{collections::HashMap, time::Duration};
 

@@ -100,6 +100,7 @@ impl<'h> AttemptRecord<'h> {
             | Event::Announced { .. }
             | Event::Reentered { .. }
             | Event::Downgraded { .. }
+            | Event::Redeemed { .. }
             | Event::Verifying { .. }
             | Event::Proven { .. }
                 if !is_granted =>

@@ -21,7 +21,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod downgrade;
 mod event;
 mod evidence;
 mod exclusion;
@@ -31,6 +30,7 @@ mod order;
 pub(super) mod promise;
 mod proof;
 mod single;
+mod transfer;
 mod updates;
 mod violation;
 mod violations;
@@ -78,7 +78,7 @@ impl History {
     /// Checks the history against these promises.
     ///
     /// The time of a check grows linearly with the number of entries and of their resources, because an
-    /// entry is compared with a summary of the earlier entries. Only a downgrade is compared with the
+    /// entry is compared with a summary of the earlier entries. Only a transfer is compared with the
     /// write leases that were granted since the start of its own write lease.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl History {
         let index = HistoryIndex::of(self);
         let mut rules: Vec<(Promise, Box<dyn Rule<'_> + '_>)> = vec![
             (Promise::Exclusion, Box::new(exclusion::ActiveLeases::default())),
-            (Promise::Exclusion, Box::new(downgrade::Writers::default())),
+            (Promise::Exclusion, Box::new(transfer::Writers::default())),
             (Promise::Order, Box::new(order::Tokens::default())),
             (Promise::Register, Box::new(updates::Registers::default())),
             (Promise::Residue, Box::new(single::Residue)),

@@ -9,7 +9,8 @@ use std::{fmt, time::Duration};
 #[non_exhaustive]
 pub enum Promise {
     /// I1: two leases on one resource never overlap, unless both leases only read the resource. Between a
-    /// write lease and its downgrade to a read lease, no other client gets a write lease.
+    /// write lease and its downgrade to a read lease, or the redemption of its ticket, no other client gets a
+    /// write lease.
     Exclusion,
     /// I2 and I3: a lease has a larger token than each lease on the resource that was granted before the
     /// attempt began, and no two leases on one resource have the same token. The tokens of two readers

@@ -26,14 +26,14 @@ pub enum Violation {
         /// The lease that was granted while the first lease was held.
         second: Grant,
     },
-    /// A write lease that was granted between another write lease and the read lease that replaced it.
-    #[error("another client wrote {resource:?} in a downgrade: {writer}, between {from}, and {to}")]
+    /// A write lease that was granted between another write lease and the lease that replaced it.
+    #[error("another client wrote {resource:?} during a transfer: {writer}, between {from}, and {to}")]
     Interrupted {
         /// The resource.
         resource: Resource,
-        /// The write lease that was downgraded.
+        /// The write lease that was replaced.
         from: Grant,
-        /// The read lease that replaced the write lease `from`.
+        /// The lease that replaced the write lease `from`: its downgrade, or the redemption of its ticket.
         to: Grant,
         /// The write lease in between.
         writer: Grant,

@@ -8,12 +8,12 @@ use std::sync::{
 use super::*;
 use crate::{
     Ticket,
-    sim::{Campaign, FailingCase, Schedules, history::AttemptId},
+    sim::{Campaign, FailingCase, Schedules},
 };
 
-/// The last ticket, with the attempt of the lease that became the ticket. Processes receive tickets by this channel,
-/// which is faster than any message, and which never fails.
-type Jobs = Arc<Mutex<Option<(Ticket, AttemptId)>>>;
+/// The last ticket. Processes receive tickets by this channel, which is faster than any message, and which never
+/// fails.
+type Jobs = Arc<Mutex<Option<Ticket>>>;
 
 /// The outcomes of the calls in all cases of a campaign.
 #[derive(Debug, Default)]
@@ -29,10 +29,6 @@ fn count(outcome: &AtomicU64) {
     outcome.fetch_add(1, Ordering::Relaxed);
 }
 
-fn attempt_of(guard: &LockGuard) -> AttemptId {
-    AttemptId::new(guard.lease().active.terms.attempt)
-}
-
 /// Locks, reads, turns the lease into a ticket, and then writes late.
 async fn give(process: Process, jobs: Jobs, outcomes: Arc<Outcomes>) {
     let (quorum, store) = (quorum(&process), process.store("r"));
@@ -40,16 +36,16 @@ async fn give(process: Process, jobs: Jobs, outcomes: Arc<Outcomes>) {
         let random = |purpose| process.random(10 * round + purpose);
         process.sleep(millis(random(0) % 4_000)).await;
         let Ok(Some(guard)) = quorum.red_lock("r").try_lock_for(2 * TTL).await else { continue };
-        let (token, from) = (guard.fencing_token(), attempt_of(&guard));
+        let token = guard.fencing_token();
         let value = store.read(token).await;
         process.sleep(millis(random(1) % 12_000)).await;
         if !process.check_valid(&guard) {
             continue;
         }
-        if let Ok(ticket) = guard.into_ticket(millis(1_000 + random(2) % 19_000)).await {
+        if let Ok(ticket) = process.into_ticket(guard, millis(1_000 + random(2) % 19_000)).await {
             count(&outcomes.issued);
             assert!(ticket.fencing_token() > token);
-            *jobs.lock().unwrap() = Some((ticket, from));
+            *jobs.lock().unwrap() = Some(ticket);
         }
         process.sleep(millis(random(3) % 6_000)).await;
         if let Ok(value) = value
@@ -67,13 +63,12 @@ async fn work(process: Process, jobs: Jobs, outcomes: Arc<Outcomes>) {
         let random = |purpose| process.random(1_000 + 10 * round + purpose);
         process.sleep(micros(random(0) % 1_000_000)).await;
         let job = jobs.lock().unwrap().clone();
-        let Some((ticket, from)) = job else { continue };
-        match quorum.redeem(&ticket, LockOptions::new()).await {
+        let Some(ticket) = job else { continue };
+        match process.redeem(&quorum, &ticket, LockOptions::new()).await {
             Ok(Some(guard)) => {
                 count(&outcomes.redeemed);
                 let token = guard.fencing_token();
                 assert!(token > ticket.fencing_token());
-                process.note(Event::Downgraded { attempt: attempt_of(&guard), from });
                 let value = store.read(token).await;
                 process.sleep(millis(random(1) % 8_000)).await;
                 let _is_valid = process.check_valid(&guard);
@@ -165,14 +160,13 @@ fn killed(redeems: bool) -> Report {
             match process.index() {
                 0 => {
                     let guard = quorum.red_lock("r").lock().await.unwrap();
-                    let from = attempt_of(&guard);
-                    let ticket = guard.into_ticket(millis(15_000)).await.unwrap();
-                    *jobs.lock().unwrap() = Some((ticket, from));
+                    let ticket = process.into_ticket(guard, millis(15_000)).await.unwrap();
+                    *jobs.lock().unwrap() = Some(ticket);
                 }
                 1 => {
                     process.sleep(SECOND).await;
                     let ticket = jobs.lock().unwrap().clone().filter(|_| redeems);
-                    let Some((ticket, _)) = ticket else { return };
+                    let Some(ticket) = ticket else { return };
                     // The first renewal would come at a random time before or after the death.
                     let options = LockOptions::new().without_renewal();
                     let guard = quorum.redeem(&ticket, options).await.unwrap();
@@ -193,4 +187,120 @@ fn s92_the_ttl_of_the_ticket_or_of_the_redeemer_ends_the_hold_after_a_death() {
     // The worker redeemed after 1 s with a ttl of 10 s, in place of the rest of the ticket.
     assert!(next(&redeemed) > 10 * SECOND && next(&redeemed) < 12 * SECOND, "{:?}", next(&redeemed));
     assert_keeps(&redeemed, &Promises::ALL);
+}
+
+/// A client redeems a ticket that one node never had, because the requests of the giver to this node were held back. The
+/// messages of that node take `by` longer. Returns whether the redemption succeeds.
+fn redeems_without(node: usize, by: Duration) -> bool {
+    let mut schedule = steady(3, 2);
+    schedule.latency = Latency::between(millis(10), millis(10));
+    let schedule = cut(schedule, 0, &[node], PartitionDirection::Both, SECOND, 8 * SECOND)
+        .with(2 * SECOND, Fault::Far { node, by, lasts: 3 * SECOND });
+    let jobs = Jobs::default();
+    let is_redeemed = Arc::new(AtomicU64::new(0));
+    let redeemed = Arc::clone(&is_redeemed);
+    let report = run(schedule, move |process| {
+        let (jobs, redeemed) = (Arc::clone(&jobs), Arc::clone(&redeemed));
+        async move {
+            let quorum = quorum(&process);
+            if process.index() == 0 {
+                let guard = quorum.red_lock("r").lock().await.unwrap();
+                process.sleep(SECOND + millis(500)).await;
+                let ticket = process.into_ticket(guard, millis(15_000)).await.unwrap();
+                *jobs.lock().unwrap() = Some(ticket);
+                return;
+            }
+            process.sleep(3 * SECOND).await;
+            let Some(ticket) = jobs.lock().unwrap().clone() else { panic!("no ticket") };
+            if process.redeem(&quorum, &ticket, LockOptions::new()).await.unwrap().is_some() {
+                count(&redeemed);
+            }
+        }
+    });
+    assert_keeps(&report, &Promises::ALL);
+    is_redeemed.load(Ordering::Relaxed) == 1
+}
+
+#[test]
+fn s91_a_client_alone_redeems_a_ticket_that_one_slow_node_never_had() {
+    // The delays include refusals that arrive before, during and after the request to the next node.
+    let fails = |node: usize| (0..=150).step_by(2).map(millis).any(|by| !redeems_without(node, by));
+    let queue_node = (0..3).find(|node| breaking(Mutation::RedeemUntilFirstRefusal, || fails(*node)));
+    assert!(queue_node.is_some(), "the first refusal of the queue node decides, and no redemption fails");
+    assert!(!(0..3).any(fails));
+}
+
+/// Several clients that redeem one ticket at the same time, and the nodes.
+#[derive(Clone, Copy, Debug)]
+struct Race {
+    nodes: usize,
+    clients: usize,
+    /// A node that hangs.
+    hung: Option<usize>,
+    /// Whether messages of one node take so long that the next node is asked, or nearly so.
+    is_one_far: bool,
+}
+
+/// The number of runs of each race.
+const RACES: u64 = 200;
+
+/// Returns the number of runs of a race in which no client redeems the ticket.
+fn without_winner(race: Race) -> u64 {
+    let has_no_winner = |seed: &u64| {
+        let mut schedule = Schedule::without_faults(*seed, race.nodes, 1 + race.clients);
+        schedule.latency = Latency::between(micros(200), millis(5));
+        if let Some(node) = race.hung {
+            schedule = schedule.with(SECOND, Fault::Hang { node, lasts: Duration::MAX });
+        }
+        if race.is_one_far {
+            let (node, by) =
+                (usize::try_from(*seed).unwrap() % race.nodes, micros(58_000 + 500 * (seed % 16)));
+            schedule = schedule.with(SECOND, Fault::Far { node, by, lasts: Duration::MAX });
+        }
+        let jobs = Jobs::default();
+        let winners = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&winners);
+        let report = run(schedule, move |process| {
+            let (jobs, winners) = (Arc::clone(&jobs), Arc::clone(&counted));
+            async move {
+                let quorum = quorum(&process);
+                if process.index() == 0 {
+                    let guard = quorum.red_lock("r").lock().await.unwrap();
+                    let ticket = process.into_ticket(guard, millis(15_000)).await.unwrap();
+                    *jobs.lock().unwrap() = Some(ticket);
+                    return;
+                }
+                process.sleep(2 * SECOND + micros(process.random(0) % 2_000)).await;
+                let Some(ticket) = jobs.lock().unwrap().clone() else { panic!("no ticket") };
+                if let Ok(Some(_guard)) = process.redeem(&quorum, &ticket, LockOptions::new()).await {
+                    count(&winners);
+                    process.sleep(SECOND).await;
+                }
+            }
+        });
+        assert_keeps(&report, &Promises::ALL);
+        let winners = winners.load(Ordering::Relaxed);
+        assert!(winners <= 1, "{race:?}, seed {seed}: {winners} redemptions");
+        winners == 0
+    };
+    (0..RACES).filter(has_no_winner).count().try_into().unwrap()
+}
+
+#[test]
+fn s91_clients_that_redeem_at_once_rarely_spend_a_ticket_in_vain() {
+    let whole = Race { nodes: 5, clients: 3, hung: None, is_one_far: false };
+    for race in [
+        whole,
+        Race { nodes: 3, ..whole },
+        Race { hung: Some(0), clients: 2, ..whole },
+        Race { hung: Some(1), clients: 2, nodes: 3, ..whole },
+        Race { is_one_far: true, ..whole },
+        Race { is_one_far: true, nodes: 3, ..whole },
+        Race { is_one_far: true, hung: Some(0), clients: 2, ..whole },
+    ] {
+        let (in_vain, broken) =
+            (without_winner(race), breaking(Mutation::RedeemAtAllNodes, || without_winner(race)));
+        assert!(in_vain <= RACES / 20, "{race:?}: {in_vain} of {RACES}");
+        assert!(broken > RACES / 5, "{race:?}: {broken} of {RACES}, with all nodes asked at once");
+    }
 }

@@ -45,6 +45,7 @@ fn of_attempt(event: &Event) -> Option<String> {
         Event::Announced { .. } => "loss announced".to_owned(),
         Event::Reentered { token, .. } => format!("entered again, token {token}"),
         Event::Downgraded { from, .. } => format!("downgraded from {from}"),
+        Event::Redeemed { from, .. } => format!("redeemed from {from}"),
         Event::Proven { .. } => "proven".to_owned(),
         Event::Residue { node, .. } => format!("key left on node {node}"),
         _ => return None,

@@ -41,7 +41,7 @@ use crate::{
     mutex,
     sim::{
         Schedule,
-        history::{self, History},
+        history::{self, AttemptId, History},
         report::{End, Report},
     },
     values::LeaseId,
@@ -92,6 +92,8 @@ pub(crate) struct WorldState {
     stores: Stores,
     /// The number of clients that each process has created.
     clients: BTreeMap<usize, u64>,
+    /// The leases that have become tickets, by the lease ids of the tickets.
+    tickets: BTreeMap<LeaseId, AttemptId>,
     history: History,
     trace: DefaultHasher,
     budget: u64,
@@ -127,6 +129,7 @@ impl World {
             leases: Leases::default(),
             stores: Stores::default(),
             clients: BTreeMap::new(),
+            tickets: BTreeMap::new(),
             history: History::new(),
             trace: DefaultHasher::new(),
             budget: limits.budget,
@@ -265,6 +268,16 @@ impl WorldState {
         let next = self.clients.entry(process).or_default();
         *next += 1;
         *next
+    }
+
+    /// Keeps the lease that has become a ticket, for [`giver`](Self::giver).
+    pub(crate) fn issue(&mut self, ticket: LeaseId, from: AttemptId) {
+        self.tickets.insert(ticket, from);
+    }
+
+    /// Returns the lease that has become the ticket; `None` if no process has recorded the ticket.
+    pub(crate) fn giver(&self, ticket: &LeaseId) -> Option<AttemptId> {
+        self.tickets.get(ticket).copied()
     }
 
     /// Counts one event or task poll. Ends the run beyond its budget.

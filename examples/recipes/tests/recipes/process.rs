@@ -48,3 +48,9 @@ pub(super) async fn quorum(count: usize) -> Cluster {
 pub(super) fn nodes(cluster: &Cluster) -> String {
     cluster.urls().join(",")
 }
+
+/// Returns the url of a database file, which is deleted with the cluster.
+pub(super) fn file(cluster: &Cluster, name: &str) -> String {
+    std::fs::create_dir_all(cluster.directory()).unwrap();
+    format!("sqlite:{}?mode=rwc", cluster.directory().join(name).display())
+}

@@ -6,14 +6,14 @@ use redquorum::Quorum;
 use redquorum_tests::{Cluster, eventually};
 use sqlx::{Connection, SqliteConnection};
 
-use super::process::{SOON, nodes, output, printed, program, quorum};
+use super::process::{SOON, file, nodes, output, printed, program, quorum};
 
 #[test]
 fn the_tests_list_all_programs() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bin");
     let names =
         std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let known = ["axum_service.rs", "metrics.rs", "opentelemetry.rs", "sqlx_fence.rs"];
+    let known = ["axum_service.rs", "job_queue.rs", "metrics.rs", "opentelemetry.rs", "sqlx_fence.rs"];
     assert_eq!(names.collect::<BTreeSet<_>>(), known.map(str::to_owned).into());
 }
 
@@ -22,6 +22,7 @@ fn the_tests_list_all_programs() {
 async fn no_program_admits_nodes_that_may_have_lost_data() {
     for path in [
         env!("CARGO_BIN_EXE_axum_service"),
+        env!("CARGO_BIN_EXE_job_queue"),
         env!("CARGO_BIN_EXE_metrics"),
         env!("CARGO_BIN_EXE_opentelemetry"),
         env!("CARGO_BIN_EXE_sqlx_fence"),
@@ -30,6 +31,10 @@ async fn no_program_admits_nodes_that_may_have_lost_data() {
         let mut command = program(path);
         if path.ends_with("axum_service") {
             command.args(["--listen", "127.0.0.1:0"]);
+        }
+        if path.ends_with("job_queue") {
+            // The program fails when it has connected, because the queue does not answer.
+            command.args(["work", "--queue", "redis://127.0.0.1:1", "--database", "sqlite::memory:"]);
         }
         let _running = command.env("REDQUORUM_NODES", nodes(&cluster)).spawn().unwrap();
         for server in cluster.some(0..3) {
@@ -136,10 +141,4 @@ fn field<'a>(text: &'a str, name: &str) -> &'a str {
     line.and_then(|line| line.split_once(':'))
         .map(|(_, value)| value.trim())
         .unwrap_or_else(|| panic!("{name}: {text}"))
-}
-
-/// Returns the url of a database file, which is deleted with the cluster.
-fn file(cluster: &Cluster, name: &str) -> String {
-    std::fs::create_dir_all(cluster.directory()).unwrap();
-    format!("sqlite:{}?mode=rwc", cluster.directory().join(name).display())
 }

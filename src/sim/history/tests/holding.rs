@@ -234,3 +234,16 @@ fn a_writer_between_a_lease_and_its_downgrade_breaks_exclusion() {
     let Violation::Interrupted { writer, .. } = &violation else { panic!("{violation}") };
     assert_eq!((writer.process, violation.process()), (2, 9));
 }
+
+#[test]
+fn a_writer_between_a_lease_and_the_redemption_of_its_ticket_breaks_exclusion() {
+    let redeemed = || Event::Redeemed { attempt: AttemptId::new(9), from: AttemptId::new(1) };
+    let mut builder = HistoryBuilder::new();
+    builder.lease(4, "a", 4).unlocked(4).lease(1, "a", 5).unlocked(1).lease(2, "b", 6);
+    builder.lease(9, "a", 7).note(9, redeemed()).unlocked(9).lease(5, "a", 8).assert_kept();
+    let mut builder = HistoryBuilder::new();
+    builder.lease(1, "a", 5).unlocked(1).lease(2, "a", 6).unlocked(2).lease(9, "a", 7).assert_kept();
+    let violation = builder.note(9, redeemed()).assert_breaks_only(Promise::Exclusion);
+    let Violation::Interrupted { writer, .. } = &violation else { panic!("{violation}") };
+    assert_eq!((writer.process, violation.process()), (2, 9));
+}

@@ -1,5 +1,5 @@
-//! The part of I1 about downgrades: no write lease is granted between another write lease and the
-//! read lease that replaces it.
+//! The part of I1 about transfers: no write lease is granted between another write lease and the
+//! lease that replaces it, by a downgrade or by a ticket.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ impl<'h> Rule<'h> for Writers<'h> {
                     self.0.entry(resource).or_default().push(lease);
                 }
             }
-            Event::Downgraded { from, .. } => {
+            Event::Downgraded { from, .. } | Event::Redeemed { from, .. } => {
                 let resources = lease.resources.iter();
                 found.extend(resources.filter_map(|resource| self.interruption(resource, *from, lease)));
             }
@@ -34,8 +34,8 @@ impl<'h> Rule<'h> for Writers<'h> {
 }
 
 impl Writers<'_> {
-    /// Returns the last write lease that was granted between the write lease `from` and the read
-    /// lease `to`, as a violation.
+    /// Returns the last write lease that was granted between the write lease `from` and the lease
+    /// `to`, as a violation.
     fn interruption(
         &self,
         resource: &Resource,
@@ -45,9 +45,9 @@ impl Writers<'_> {
         let entry = |lease: &AttemptRecord<'_>| lease.granted.map(|granted| granted.entry);
         let writers = self.0.get(resource)?;
         let before = writers.get(..writers.partition_point(|writer| entry(writer) < entry(to)))?;
-        let downgraded = before.iter().rposition(|writer| writer.attempt == from)?;
-        let writer = before.get(downgraded + 1..)?.last()?.grant()?;
-        let (from, to) = (before.get(downgraded)?.grant()?, to.grant()?);
+        let replaced = before.iter().rposition(|writer| writer.attempt == from)?;
+        let writer = before.get(replaced + 1..)?.last()?.grant()?;
+        let (from, to) = (before.get(replaced)?.grant()?, to.grant()?);
         Some(Violation::Interrupted { resource: resource.clone(), from, to, writer })
     }
 }
