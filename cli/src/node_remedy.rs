@@ -2,8 +2,8 @@
 
 use redquorum::error::{NodeError, NodeReplies, NodeReply};
 
-/// Returns the remedies for the nodes that did not answer, and for the nodes that answered with an error. The list is
-/// empty if no node failed.
+/// Returns the remedies for the nodes that did not answer, and for the nodes that answered with an error. If no node
+/// failed, returns the remedy for the nodes that were not waited for; the list is empty if there is none.
 pub(crate) fn for_failures(replies: &NodeReplies) -> Vec<&'static str> {
     let errors = || {
         replies.iter().filter_map(|(_, reply)| match reply {
@@ -15,7 +15,10 @@ pub(crate) fn for_failures(replies: &NodeReplies) -> Vec<&'static str> {
         errors().any(is_silence).then_some("start the nodes that did not answer, or correct their addresses");
     let refusing =
         errors().any(|error| !is_silence(error)).then_some("correct the errors that nodes answered with");
-    silent.into_iter().chain(refusing).collect()
+    let is_pending = replies.iter().any(|(_, reply)| *reply == NodeReply::Pending);
+    let hurried = (errors().next().is_none() && is_pending)
+        .then_some("give the nodes more time to answer by a longer connect_timeout");
+    silent.into_iter().chain(refusing).chain(hurried).collect()
 }
 
 /// Whether the error means that the server did not answer.

@@ -16,7 +16,7 @@ pub enum AdminError {
     /// [`init_if_needed`](crate::admin::init_if_needed) instead.
     #[error(
         "not every node that is needed took part: {}",
-        .0.with_words(&NodeReply::NotAsked, "answers, and was not changed")
+        .0.with_words(&[(NodeReply::NotAsked, "answers, and was not changed")])
     )]
     Incomplete(NodeReplies),
     /// A node belongs to a quorum, or may have voted in a quorum.

@@ -147,7 +147,7 @@ impl fmt::Display for NoQuorum {
                  here; after a restart or a flush, wait)"
             )?;
         }
-        write!(f, "; {}", replies.with_words(&NodeReply::Done, goal.words_for_done()))
+        write!(f, "; {}", replies.with_words(&[(NodeReply::Done, goal.words_for_done())]))
     }
 }
 

@@ -14,7 +14,10 @@ use crate::{
     process::Forked,
     quorum::{
         Quorum, QuorumBuilder,
-        connecting::{ConnectStep, client_clock_off, gather, is_lasting, refuse_same_server},
+        connecting::{
+            ConnectStep, administrator_grace, client_clock_off, gather, is_lasting, refuse_same_server,
+            reply_after,
+        },
     },
     values::{Fingerprint, NodeError, NodeReplies, NodeReply, Refusal, Resource},
 };
@@ -125,7 +128,7 @@ async fn init_nodes_if_needed(context: &ClientContext) -> Result<InitOutcome, Ad
         let joined = ask_all_nodes(context, register(context)).await;
         let replies = answers.iter().zip(&joined).map(|(answer, joined)| match joined {
             Answer::Registered(_) if was_registered(answer) => NodeReply::Done,
-            joined => reply_of_joined(joined),
+            joined => reply_of_joined(context, joined),
         });
         return Ok(InitOutcome::AlreadyDone(context.replies(replies)));
     }
@@ -239,11 +242,11 @@ pub(super) async fn inspect_started(context: &ClientContext) -> Result<Vec<Answe
         let answers = &progress.answers;
         match answers.iter().all(has_answered) {
             true => ConnectStep::Done,
-            false if answers.iter().any(is_lasting) => progress.step_before_failure(),
+            false if answers.iter().any(is_lasting) => progress.step_before_end(administrator_grace(context)),
             false => ConnectStep::Wait,
         }
     });
-    let answers = answers.await;
+    let (answers, _) = answers.await;
     refuse_same_server(context, &answers)?;
     Ok(answers)
 }
@@ -262,7 +265,8 @@ fn ensure_answered(context: &ClientContext, answers: &[Answer]) -> Result<(), Ad
     if answers.iter().all(is_fine) {
         return Ok(());
     }
-    let reply = |answer: &Answer| if is_fine(answer) { NodeReply::NotAsked } else { NodeReply::from(answer) };
+    let reply =
+        |answer: &Answer| if is_fine(answer) { NodeReply::NotAsked } else { reply_of(context, answer) };
     Err(AdminError::Incomplete(context.replies(answers.iter().map(reply))))
 }
 
@@ -302,13 +306,19 @@ pub(super) fn is_done(answer: &Answer) -> bool {
 
 /// Returns the reply of a node that had no metadata or does not accept its registration, according to the answer to the
 /// registration.
-fn reply_of_joined(answer: &Answer) -> NodeReply {
+fn reply_of_joined(context: &ClientContext, answer: &Answer) -> NodeReply {
     match answer {
         Answer::Registered(Registration { quarantine: Some(remaining), .. }) => {
             NodeReply::Refused(Refusal::Quarantined { remaining: Some(*remaining) })
         }
-        other => NodeReply::from(other),
+        other => reply_of(context, other),
     }
+}
+
+/// Returns the reply of a node to a call of an administrator. The call waits for a node that does not answer until the
+/// connect timeout, or for the [`administrator_grace`], which is at least a node timeout.
+pub(super) fn reply_of(context: &ClientContext, answer: &Answer) -> NodeReply {
+    reply_after(context, context.settings.connect_timeout, answer)
 }
 
 /// Returns an error if a node belongs to a quorum, except the quorum with the `allowed` fingerprint.
@@ -338,7 +348,7 @@ pub(super) fn ensure_done(context: &ClientContext, answers: &[Answer]) -> Result
 }
 
 fn incomplete(context: &ClientContext, answers: &[Answer]) -> AdminError {
-    AdminError::Incomplete(context.replies(answers.iter().map(NodeReply::from)))
+    AdminError::Incomplete(context.replies(answers.iter().map(|answer| reply_of(context, answer))))
 }
 
 pub(super) fn fingerprint_of(context: &ClientContext) -> Fingerprint {

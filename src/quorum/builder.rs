@@ -321,8 +321,9 @@ impl QuorumBuilder {
     }
 
     /// Sets the time for which [`connect`](Self::connect) and [`admin::init`](crate::admin::init) wait for nodes that
-    /// do not answer yet (default: 30 s). Both return at once if an answer decides, such as that of a server that
-    /// refuses the password.
+    /// do not answer yet (default: 30 s). If an answer decides, such as that of a server that refuses the password,
+    /// `connect` waits for the other nodes for at most an eighth of the node timeout, and `init` for a node timeout, at
+    /// least a second.
     pub fn connect_timeout(mut self, connect_timeout: Duration) -> Self {
         self.settings.connect_timeout = connect_timeout;
         self

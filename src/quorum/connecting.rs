@@ -12,7 +12,10 @@ use crate::{
     },
     clock::Instant,
     error::{ConfigError, Error, Goal, NoQuorum},
-    node::{Abstention, Answer, Incarnation, InspectAnswer, Registration, RestartGuard, names},
+    node::{
+        Abstention, Answer, Incarnation, InspectAnswer, Registration, RestartGuard, names,
+        remote::dial_patience,
+    },
     values::{Fingerprint, NodeError, NodeReply, Refusal, Resource},
 };
 
@@ -32,14 +35,16 @@ pub(super) struct ConnectProgress {
     pub(super) answers: Vec<Answer>,
     /// The nodes that have answered or failed.
     answered: NodeSet,
+    /// The time since the first request.
+    took: Duration,
 }
 
 /// The next step of a client that collects answers.
 pub(super) enum ConnectStep {
     /// Wait for more answers, until the connect timeout.
     Wait,
-    /// Wait for the remaining nodes for the [`grace`], counted from the first step of this kind.
-    Grace,
+    /// Wait for the remaining nodes for this time, counted from the first step of this kind.
+    Grace(Duration),
     Done,
 }
 
@@ -49,20 +54,20 @@ impl ConnectProgress {
         self.answered.len() == self.answers.len()
     }
 
-    /// Returns the next step if a failure is certain. The client waits for the remaining nodes, because the error would
-    /// report a node that is only slightly slower as timed out.
-    pub(super) fn step_before_failure(&self) -> ConnectStep {
-        if self.is_complete() { ConnectStep::Done } else { ConnectStep::Grace }
+    /// Returns the next step if the result is certain: the client waits for the remaining nodes for the grace.
+    pub(super) fn step_before_end(&self, grace: Duration) -> ConnectStep {
+        if self.is_complete() { ConnectStep::Done } else { ConnectStep::Grace(grace) }
     }
 }
 
-/// Asks every node for its metadata, and asks a failed node again until the node answers. Returns the last answers at
-/// the step [`Done`](ConnectStep::Done), at the end of the [grace](ConnectStep::Grace), or at the connect timeout.
+/// Asks every node for its metadata, and asks a failed node again until the node answers. Returns the last answers, and
+/// the time that this took, at the step [`Done`](ConnectStep::Done), at the end of the [grace](ConnectStep::Grace), or
+/// at the connect timeout.
 pub(super) async fn gather(
     context: &ClientContext,
     resource: Resource,
     next_step: impl Fn(&ConnectProgress) -> ConnectStep,
-) -> Vec<Answer> {
+) -> (Vec<Answer>, Duration) {
     let start = context.now();
     let deadline = start + context.settings.connect_timeout;
     let mut fanout = Fanout::new();
@@ -70,17 +75,16 @@ pub(super) async fn gather(
         ask(context, &mut fanout, node, &resource, deadline);
     }
     let answers = vec![Answer::Error(NodeError::TimedOut); context.nodes.len()];
-    let mut progress = ConnectProgress { answers, answered: NodeSet::EMPTY };
+    let mut progress = ConnectProgress { answers, answered: NodeSet::EMPTY, took: Duration::ZERO };
     let (mut failed, mut retry_at, mut end_of_grace) = (NodeSet::EMPTY, None, None);
     let mut warn_at = Some(start + WARN_AFTER);
     loop {
         let now = context.now();
+        progress.took = now.saturating_duration_since(start);
         match next_step(&progress) {
             ConnectStep::Done => break,
-            ConnectStep::Grace if end_of_grace.is_none() => {
-                end_of_grace = Some(now + grace(context, now.saturating_duration_since(start)))
-            }
-            ConnectStep::Grace | ConnectStep::Wait => {}
+            ConnectStep::Grace(grace) => end_of_grace = end_of_grace.or(Some(now + grace)),
+            ConnectStep::Wait => {}
         }
         if warn_at.is_some_and(|at| at <= now) {
             warn_at = None;
@@ -110,7 +114,20 @@ pub(super) async fn gather(
             ask(context, &mut fanout, node, &resource, deadline);
         }
     }
-    progress.answers
+    (progress.answers, context.now().saturating_duration_since(start))
+}
+
+/// Returns the reply of a node, for which the client waited at least this time. A node without an answer has timed out
+/// only after a wait of a node timeout. After a shorter wait, the node is pending, because it may only be slow.
+pub(super) fn reply_after(context: &ClientContext, waited: Duration, answer: &Answer) -> NodeReply {
+    match NodeReply::from(answer) {
+        NodeReply::Failed(NodeError::TimedOut) if waited < node_timeout(context) => NodeReply::Pending,
+        reply => reply,
+    }
+}
+
+fn node_timeout(context: &ClientContext) -> Duration {
+    context.settings.node_timeout_for(context.settings.ttl)
 }
 
 /// Asks a node for its metadata: by the registration of the connection, or else by an inspection. A failed node answers
@@ -138,14 +155,16 @@ fn is_metadata(answer: &Answer) -> bool {
 fn warn_without_quorum(context: &ClientContext, progress: &ConnectProgress) {
     let answered = progress.answers.iter().filter(|answer| is_metadata(answer)).count();
     if answered < context.settings.electorate.needed() {
-        let replies = context.replies(progress.answers.iter().map(NodeReply::from));
-        let nodes = replies.with_words(&NodeReply::Done, "answers");
+        let reply = |answer: &Answer| reply_after(context, progress.took, answer);
+        let replies = context.replies(progress.answers.iter().map(reply));
+        let words = [(NodeReply::Done, "answers"), (NodeReply::Pending, "no answer yet")];
+        let nodes = replies.with_words(&words);
         tracing::warn!(%nodes, "connecting: no quorum answers yet");
     }
 }
 
 /// Warns that locks will wait if no quorum of the connected nodes votes. A read-only client needs no votes.
-fn warn_without_votes(context: &ClientContext, answers: &[Answer]) {
+fn warn_without_votes(context: &ClientContext, answers: &[Answer], waited: Duration) {
     let abstention = |answer: &Answer| match answer {
         Answer::Inspected(inspection) => inspection.abstention.map(Refusal::from),
         Answer::Registered(registration) => {
@@ -153,8 +172,9 @@ fn warn_without_votes(context: &ClientContext, answers: &[Answer]) {
         }
         _ => None,
     };
-    let reply =
-        |answer: &Answer| abstention(answer).map_or_else(|| NodeReply::from(answer), NodeReply::Refused);
+    let reply = |answer: &Answer| {
+        abstention(answer).map_or_else(|| reply_after(context, waited, answer), NodeReply::Refused)
+    };
     let replies = context.replies(answers.iter().map(reply));
     if !replies.has_quorum() && !context.settings.is_read_only() {
         let shortage = NoQuorum::new(Goal::Vote, replies);
@@ -162,11 +182,19 @@ fn warn_without_votes(context: &ClientContext, answers: &[Answer]) {
     }
 }
 
-/// Returns the time to wait for the remaining nodes, if the result was certain after `took`. The time is long enough
-/// for nodes that are as quick as the first nodes, and short enough to wait for a silent node.
+/// Returns the time for which a client that connects waits for the remaining nodes, if the result was certain after
+/// `took`. The time is long enough for nodes that are as quick as the first nodes, and short enough to wait for a silent
+/// node.
 fn grace(context: &ClientContext, took: Duration) -> Duration {
-    let node_timeout = context.settings.node_timeout_for(context.settings.ttl);
-    took.max(SHORTEST_GRACE).min(node_timeout / HEDGE_SHARE)
+    took.max(SHORTEST_GRACE).min(node_timeout(context) / HEDGE_SHARE)
+}
+
+/// Returns the time for which a call of an administrator waits for the remaining nodes, if a failure is certain: the
+/// time for one step of a dial, which is at least a node timeout. After this time, the error has the reason of every
+/// node, so that the administrator need not repeat the call for each faulty node. Also, a move continues with the slow
+/// nodes if the nodes that failed are few.
+pub(super) fn administrator_grace(context: &ClientContext) -> Duration {
+    dial_patience(node_timeout(context))
 }
 
 /// Waits until a quorum of different servers has answered, and refuses unfit nodes.
@@ -176,7 +204,7 @@ fn grace(context: &ClientContext, took: Duration) -> Duration {
 /// timeout.
 pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error> {
     let resource = Resource::internal(names::CONNECT.as_bytes());
-    let answers = gather(context, resource, |progress| next_step(context, progress)).await;
+    let (answers, waited) = gather(context, resource, |progress| next_step(context, progress)).await;
     refuse_same_server(context, &answers)?;
     let misfits: Vec<_> =
         answers.iter().enumerate().map(|(node, answer)| misfit(context, node, answer)).collect();
@@ -191,16 +219,16 @@ pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error
         tracing::warn!(%misfit, "node refused; remaining nodes form a quorum");
     }
     if has_quorum {
-        warn_without_votes(context, &answers);
+        warn_without_votes(context, &answers, waited);
         return Ok(());
     }
-    let replies = context.replies(answers.iter().map(NodeReply::from));
+    let replies = context.replies(answers.iter().map(|answer| reply_after(context, waited, answer)));
     Err(NoQuorum::new(Goal::Connect, replies).into())
 }
 
 /// Returns the next step of a client that connects.
 fn next_step(context: &ClientContext, progress: &ConnectProgress) -> ConnectStep {
-    let ConnectProgress { answers, .. } = progress;
+    let ConnectProgress { answers, took, .. } = progress;
     let electorate = context.settings.electorate;
     let is_unfit = |(node, answer): (usize, &Answer)| misfit(context, node, answer).is_some();
     if refuse_same_server(context, answers).is_err() {
@@ -208,14 +236,20 @@ fn next_step(context: &ClientContext, progress: &ConnectProgress) -> ConnectStep
     }
     if count_fit(context, answers) >= electorate.needed() {
         return match context.settings.parameters.guard {
-            _ if progress.is_complete() => ConnectStep::Done,
+            RestartGuard::Off if progress.is_complete() => ConnectStep::Done,
             RestartGuard::Off => ConnectStep::Wait,
-            RestartGuard::PerConnection | RestartGuard::PerVote => ConnectStep::Grace,
+            RestartGuard::PerConnection | RestartGuard::PerVote => {
+                progress.step_before_end(grace(context, *took))
+            }
         };
     }
     let fails = |numbered: &(usize, &Answer)| is_lasting(numbered.1) || is_unfit(*numbered);
     let lasting = answers.iter().enumerate().filter(fails).count();
-    if lasting > electorate.spare() { progress.step_before_failure() } else { ConnectStep::Wait }
+    if lasting > electorate.spare() {
+        progress.step_before_end(grace(context, *took))
+    } else {
+        ConnectStep::Wait
+    }
 }
 
 /// Returns the number of fit nodes that have answered.

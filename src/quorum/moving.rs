@@ -35,7 +35,7 @@ use crate::{
         QuorumBuilder,
         admin::{
             ask_all_nodes, dry_run, ensure_done, fingerprint_of, has_answered, init_operation,
-            inspect_started, is_done, register, while_open,
+            inspect_started, is_done, register, reply_of, while_open,
         },
     },
     values::{Fingerprint, NodeReplies, NodeReply, Refusal},
@@ -604,7 +604,9 @@ impl<'a> Move<'a> {
 
     /// Returns the error of old nodes that do not take part. The reply of the other old nodes is `Done`.
     fn incomplete(&self, old: &[Answer], is_done: impl Fn(&Answer) -> bool) -> AdminError {
-        let reply = |answer: &Answer| if is_done(answer) { NodeReply::Done } else { reply_of(answer) };
+        let reply = |answer: &Answer| {
+            if is_done(answer) { NodeReply::Done } else { reply_of_absent(self.before, answer) }
+        };
         AdminError::Incomplete(self.before.replies(old.iter().map(reply)))
     }
 }
@@ -617,18 +619,20 @@ fn is_never_closed(stage: Stage<'_>) -> bool {
 /// Returns the error of nodes that do not take part. The reply of the other nodes is `NotAsked`, because the call has
 /// changed nothing at these nodes, or has undone the change.
 fn untouched(context: &ClientContext, answers: &[Answer], is_fine: impl Fn(&Answer) -> bool) -> AdminError {
-    let reply = |answer: &Answer| if is_fine(answer) { NodeReply::NotAsked } else { reply_of(answer) };
+    let reply = |answer: &Answer| {
+        if is_fine(answer) { NodeReply::NotAsked } else { reply_of_absent(context, answer) }
+    };
     AdminError::Incomplete(context.replies(answers.iter().map(reply)))
 }
 
 /// Returns the reply of a node that does not take part.
-fn reply_of(answer: &Answer) -> NodeReply {
+fn reply_of_absent(context: &ClientContext, answer: &Answer) -> NodeReply {
     match answer {
         Answer::Inspected(inspection) => NodeReply::Refused(match &inspection.fingerprint {
             Some(fingerprint) => Refusal::wrong_quorum(fingerprint),
             None => Refusal::Quarantined { remaining: None },
         }),
-        answer => NodeReply::from(answer),
+        answer => reply_of(context, answer),
     }
 }
 

@@ -69,11 +69,11 @@ pub struct NodeReplies {
     needed: usize,
 }
 
-/// The display of replies, with `words` in place of each reply that equals `reply`.
+/// The display of replies, with other words in place of some replies.
 pub(crate) struct RepliesInWords<'a> {
     replies: &'a NodeReplies,
-    reply: &'a NodeReply,
-    words: &'a str,
+    /// Some replies, each with its words.
+    words: &'a [(NodeReply, &'static str)],
 }
 
 impl Refusal {
@@ -119,9 +119,9 @@ impl NodeReplies {
         self.done() >= self.needed
     }
 
-    /// Returns the display of the replies, with `words` in place of each reply that equals `reply`.
-    pub(crate) fn with_words<'a>(&'a self, reply: &'a NodeReply, words: &'a str) -> RepliesInWords<'a> {
-        RepliesInWords { replies: self, reply, words }
+    /// Returns the display of the replies, with these words in place of each reply that is named beside them.
+    pub(crate) fn with_words<'a>(&'a self, words: &'a [(NodeReply, &'static str)]) -> RepliesInWords<'a> {
+        RepliesInWords { replies: self, words }
     }
 
     /// Whether too many nodes are in quarantine for a quorum of the remaining nodes.
@@ -203,10 +203,9 @@ impl fmt::Display for RepliesInWords<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (node, reply)) in self.replies.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
-            if reply == self.reply {
-                write!(f, "{separator}{node}: {}", self.words)?;
-            } else {
-                write!(f, "{separator}{node}: {reply}")?;
+            match self.words.iter().find(|(named, _)| named == reply) {
+                Some((_, words)) => write!(f, "{separator}{node}: {words}")?,
+                None => write!(f, "{separator}{node}: {reply}")?,
             }
         }
         Ok(())

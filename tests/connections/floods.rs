@@ -39,6 +39,10 @@ const CALL: &[u8] = b"EVALSHA";
 /// The longest accepted time of a lock on a machine under load: at most a node timeout.
 const MAX_LOCK_TIME: Duration = Duration::from_secs(1);
 
+/// A node timeout with which the client gives up no connection during the longest flood of a test, [`SOON`]. The client
+/// gives up a connection after four node timeouts without an answer, and a flooding proxy answers no call.
+const PATIENT_NODE_TIMEOUT: Duration = Duration::from_secs(SOON.as_secs() / 4 + 1);
+
 /// A kind of endless data, named after its type in RESP or its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flood {
@@ -349,7 +353,8 @@ async fn a_flood_of_subscribed_notices_costs_no_memory_and_starves_no_waiter() {
     let cluster = Cluster::processes(3).await;
     let flooding = FloodingProxy::before(cluster.server(2).port()).await;
     let nodes = [cluster.server(0).url(), cluster.server(1).url(), flooding.url.clone()];
-    let quorum = init_and_connect(Quorum::builder().nodes(nodes)).await;
+    let builder = Quorum::builder().nodes(nodes).node_timeout(PATIENT_NODE_TIMEOUT);
+    let quorum = init_and_connect(builder).await;
     let holder = Quorum::builder().nodes(cluster.urls()).connect().await.unwrap();
     let subscribers = async |server: usize, resource: &str| {
         let channel = format!("redisson_lock__channel:{{{resource}}}");

@@ -17,7 +17,7 @@ use crate::{
     counted::counted,
     doctor::refusal::remedy,
     exit::Exit,
-    failure::{ANSWERS, Failure},
+    failure::{ANSWERS, Failure, NOT_WAITED_FOR},
     lock_view::LockView,
     node_remedy, number,
     settings::Settings,
@@ -258,7 +258,8 @@ fn partly_unlocked(replies: &NodeReplies, before: Failure) -> Failure {
     };
     let earlier = |node: &str| {
         let of_node = |line: &&String| line.strip_prefix(node).is_some_and(|rest| rest.starts_with(": "));
-        before.evidence.iter().find(of_node).filter(|line| !line.ends_with(ANSWERS)).cloned()
+        let is_reason = |line: &&String| !line.ends_with(ANSWERS) && !line.ends_with(NOT_WAITED_FOR);
+        before.evidence.iter().find(of_node).filter(is_reason).cloned()
     };
     let confirmed = confirmed.into_iter().map(|node| format!("{node}: unlocked"));
     let evidence = confirmed.chain(reasons.into_iter().map(|(node, reason)| {

@@ -93,8 +93,13 @@ pub(crate) struct ConnectionConfig {
 impl ConnectionConfig {
     /// Returns the time for each step of a dial, unless earlier dials had no answer.
     pub(crate) fn dial_patience(&self) -> Duration {
-        self.node_timeout.max(MIN_DIAL_PATIENCE)
+        dial_patience(self.node_timeout)
     }
+}
+
+/// Returns the time for each step of a first dial.
+pub(crate) fn dial_patience(node_timeout: Duration) -> Duration {
+    node_timeout.max(MIN_DIAL_PATIENCE)
 }
 
 impl RemoteNode {

@@ -3,17 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
-    MemoryCluster, Quorum,
+    MemoryCluster, Quorum, QuorumBuilder,
     admin::{self, InitOutcome},
     client::dependencies::ClientDependencies,
     error::AdminError,
     error::NodeReply,
     error::{ConfigError, Error, NodeError},
-    lock::{client::Client, inspection::LockState},
-    node::{Listener, Node, Operation, PendingUnlocks, Reply, Request, Subscription},
+    lock::{client::Client, inspection::LockState, tests::server},
+    node::{Listener, Node, Operation, PendingUnlocks, Reply, Request, Subscription, memory::Behaviour},
     observer::NoObserver,
     quorum::admin::{init_if_needed_with, init_with},
     values::Resource,
@@ -64,10 +64,22 @@ impl Node for UnusualNode {
     }
 }
 
+/// The longest wait of an administrator for slower nodes after an error that lasts: a node timeout, and at least a
+/// second.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
 /// Returns the client of an administrator of these nodes. The connection of the client writes no metadata, like that of
 /// a read-only client. `behaviour` is that of the last node.
 fn administrator(cluster: &MemoryCluster, behaviour: Option<InitBehaviour>) -> Arc<Client> {
-    let settings = Quorum::builder().settings.check(cluster.nodes()).unwrap();
+    administrator_with(&Quorum::builder(), cluster, behaviour)
+}
+
+fn administrator_with(
+    builder: &QuorumBuilder,
+    cluster: &MemoryCluster,
+    behaviour: Option<InitBehaviour>,
+) -> Arc<Client> {
+    let settings = builder.settings.check(cluster.nodes()).unwrap();
     let is_read_only = true;
     let mut nodes = cluster.connect(&settings.parameters, is_read_only);
     if let Some((last, behaviour)) = nodes.pop_if(|_| behaviour.is_some()).zip(behaviour) {
@@ -89,6 +101,41 @@ async fn a_node_s_wrong_clock_is_reported_before_any_node_is_changed() {
         assert_eq!((&**node, reason), ("memory:2", &CLOCK_OFF));
     }
     init_with(&administrator(&cluster, None)).await.unwrap();
+}
+
+/// A report of a slow node as timed out would lead to the wrong remedy.
+#[tokio::test(start_paused = true)]
+async fn init_waits_for_slower_nodes_after_an_error_that_lasts() {
+    let cluster = MemoryCluster::new(3);
+    let refused = NodeError::NoAuth("WRONGPASS".into());
+    server(&cluster, 0).behave(Behaviour::Failing(refused.clone()));
+    server(&cluster, 1).behave(Behaviour::Hanging);
+    let client = administrator(&cluster, None);
+    let replies = |outcome: Result<(), AdminError>| match outcome {
+        Err(AdminError::Incomplete(replies)) => replies.all().to_vec(),
+        outcome => panic!("{outcome:?}"),
+    };
+    let start = Instant::now();
+    let outcome = init_with(&client).await;
+    assert!(start.elapsed() <= LONGEST_WAIT, "{:?}", start.elapsed());
+    let failed = [NodeReply::Failed(refused), NodeReply::Failed(NodeError::TimedOut), NodeReply::NotAsked];
+    assert_eq!(replies(outcome), failed);
+    let slow = async {
+        tokio::time::sleep(LONGEST_WAIT * 9 / 10).await;
+        server(&cluster, 1).thaw();
+    };
+    let (outcome, ()) = tokio::join!(init_with(&client), slow);
+    assert_eq!(replies(outcome), [failed[0].clone(), NodeReply::NotAsked, NodeReply::NotAsked]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_administrator_s_connect_timeout_below_the_node_timeout_times_no_node_out() {
+    let cluster = MemoryCluster::new(3);
+    server(&cluster, 1).behave(Behaviour::Hanging);
+    let builder = Quorum::builder().connect_timeout(Duration::from_millis(999));
+    let client = administrator_with(&builder, &cluster, None);
+    let Err(AdminError::Incomplete(replies)) = init_with(&client).await else { panic!("a node hangs") };
+    assert_eq!(replies.all(), [NodeReply::NotAsked, NodeReply::Pending, NodeReply::NotAsked]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use crate::lock::tests::{all_behave, client, pass, server, traces::Traces};
 use crate::{
     MemoryCluster, Quorum, QuorumBuilder, RestartGuard,
     error::ConfigError,
-    error::{Error, NodeError},
+    error::{Error, NodeError, NodeReply},
     node::memory::Behaviour,
     quorum::connecting::wait_for_quorum,
 };
@@ -116,6 +116,32 @@ async fn a_new_client_fails_at_once_only_if_lasting_errors_exclude_a_quorum() {
         "{outcome:?}"
     );
     assert_eq!(took, CONNECT_TIMEOUT, "the two other nodes may still start and be a quorum");
+}
+
+/// The advice for a node that timed out is to start the node, which is wrong for a node that is only slow.
+#[tokio::test(start_paused = true)]
+async fn a_node_times_out_only_after_a_wait_of_a_node_timeout() {
+    let replies = |outcome: Result<(), Error>| match outcome {
+        Err(Error::NoQuorum(error)) => error.node_replies().all().to_vec(),
+        outcome => panic!("{outcome:?}"),
+    };
+    let cluster = MemoryCluster::new(3);
+    let refused = NodeError::NoAuth("WRONGPASS".into());
+    all_behave(&cluster, &Behaviour::Failing(refused.clone()));
+    server(&cluster, 2).behave(Behaviour::Hanging);
+    let (outcome, took) = wait_for_nodes(Quorum::builder(), &cluster).await;
+    assert!(took <= LONGEST_GRACE, "{took:?}");
+    let failed = || NodeReply::Failed(refused.clone());
+    assert_eq!(replies(outcome), [failed(), failed(), NodeReply::Pending]);
+    all_behave(&cluster, &Behaviour::Hanging);
+    // The default node timeout is a second.
+    for (connect_timeout, reply) in
+        [(999, NodeReply::Pending), (1000, NodeReply::Failed(NodeError::TimedOut))]
+    {
+        let builder = Quorum::builder().connect_timeout(Duration::from_millis(connect_timeout));
+        let (outcome, _) = wait_for_nodes(builder, &cluster).await;
+        assert_eq!(replies(outcome), vec![reply; 3], "{connect_timeout} ms");
+    }
 }
 
 #[tokio::test(start_paused = true)]

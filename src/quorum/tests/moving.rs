@@ -388,6 +388,22 @@ async fn a_move_closes_no_node_unless_every_new_node_can_take_part() {
     }
 }
 
+/// With the slow nodes as silent nodes, the move would fail, because most old nodes could not be closed.
+#[tokio::test(start_paused = true)]
+async fn a_move_waits_for_slow_nodes_beside_a_node_with_a_wrong_password() {
+    let [old, new] = old_and_new(&MOVES[0]).await;
+    let servers = old.cluster.servers();
+    servers[0].behave(Behaviour::Failing(NodeError::NoAuth("WRONGPASS".into())));
+    let slow = async {
+        servers[1..].iter().for_each(|server| server.behave(Behaviour::Hanging));
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        servers[1..].iter().for_each(|server| server.thaw());
+    };
+    let ((), moved) = tokio::join!(slow, old.move_to(&new));
+    moved.unwrap();
+    new.assert_locks().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_move_can_be_given_up_if_a_new_node_fails_during_the_pause() {
     let [old, new] = old_and_new(&MOVES[0]).await;
