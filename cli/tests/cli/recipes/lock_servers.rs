@@ -8,6 +8,9 @@ use super::{super::redquorum::json, kubernetes::assert_no_privileges, *};
 /// The quarantine of a node with the default settings, rounded up.
 const QUARANTINE_SECONDS: u64 = 61;
 
+/// The checks of the doctor whose results depend on the load of this machine.
+const CHECKS_OF_TIME: [&str; 4] = ["latency", "clock", "clocks", "drift"];
+
 /// Returns the texts of a list.
 fn texts(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
@@ -26,11 +29,12 @@ async fn assert_sound(count: usize, options: ServerOptions) {
     let cluster = Cluster::start_with(count, options).await;
     let init = output(command_on(&cluster, ["init", "--if-needed"])).await;
     assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
-    let doctor = output(command_on(&cluster, ["--json", "doctor", "--all"])).await;
+    let doctor = output(command_on(&cluster, ["--json", "doctor", "--all", "--watch", "0"])).await;
     assert_eq!(exit_code(&doctor), 0, "{}", stdout(&doctor));
     let findings = json(&doctor);
     let warned = findings.iter().filter(|finding| finding["level"] == "warn");
-    let warned: Vec<&Value> = warned.map(|finding| &finding["check"]).collect();
+    let mut warned: Vec<&str> = warned.map(|finding| finding["check"].as_str().unwrap()).collect();
+    warned.retain(|check| !CHECKS_OF_TIME.contains(check));
     assert_eq!(warned, ["machines"], "{}", stdout(&doctor));
 }
 
