@@ -113,7 +113,7 @@ impl RedisCluster {
     async fn introduce(&self) {
         for (number, server) in self.servers.servers().iter().enumerate() {
             for (other, peer) in self.servers.servers().iter().enumerate().skip(number + 1) {
-                let port = self.replication.get(other).map_or(peer.port(), Proxy::port).to_string();
+                let port = self.replication.get(other).map_or_else(|| peer.port(), Proxy::port).to_string();
                 let bus_port = (peer.port() + BUS_PORT_OFFSET).to_string();
                 server.command(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus_port]).await;
             }

@@ -20,7 +20,7 @@ const LOCK_TTL: Duration = Duration::from_secs(60);
 /// now, or `None` if no server serves the slot of the key.
 async fn lock_plainly(cluster: &RedisCluster, owner: &str) -> Option<bool> {
     let mut set = redis::cmd("SET");
-    set.arg("r").arg(owner).arg("NX").arg("PX").arg(LOCK_TTL.as_millis() as u64);
+    set.arg("r").arg(owner).arg("NX").arg("PX").arg(LOCK_TTL.as_millis().to_string());
     let reply: Option<String> = cluster.try_query(&set).await.ok()?;
     Some(reply.is_some())
 }
