@@ -97,7 +97,8 @@ pub enum NodeError {
     /// The server is part of a Redis Cluster, which moves keys and promotes replicas, and so cannot vote.
     #[error(
         "the server is part of a Redis Cluster, which moves keys and promotes replicas and so cannot \
-         vote: expected a standalone master (`cluster-enabled no`)"
+         vote: expected a standalone master (`cluster-enabled no`), such as one of three small servers beside \
+         the cluster (docs/CLUSTER.md)"
     )]
     ClusterMode,
     /// The server is a Sentinel, which keeps no keys.

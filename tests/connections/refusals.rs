@@ -33,7 +33,8 @@ async fn a_server_of_a_redis_cluster_is_refused_with_the_reason() {
         assert_eq!((&**node, reason), (&*address(server), &NodeError::ClusterMode));
         let from_init = admin::init(&builder).await.unwrap_err();
         for text in [error.to_string(), from_init.to_string()] {
-            for hint in [&*address(server), "Redis Cluster", "standalone", "cluster-enabled no"] {
+            let remedy = "three small servers beside the cluster (docs/CLUSTER.md)";
+            for hint in [&*address(server), "Redis Cluster", "standalone", "cluster-enabled no", remedy] {
                 assert!(text.contains(hint), "{text} does not name {hint}");
             }
         }

@@ -8,6 +8,7 @@
 //!
 //! Sentinel --runs as--> ServerProcess          watches a master and its replicas
 //! Proxy                                        holds back, discards or delays the bytes of one direction
+//! RedisCluster --owns--> Cluster, Proxy        three masters with replicas, as one Redis Cluster
 //! ```
 //!
 //! A test starts its servers by [`Cluster::start`]. The environment variable `REDQUORUM_TEST_SERVERS` chooses between
@@ -36,6 +37,7 @@ mod kind;
 mod options;
 mod proxy;
 mod reaper;
+mod redis_cluster;
 mod sentinel;
 mod server;
 #[path = "../../src/node/redis/tests/server_process/mod.rs"]
@@ -50,6 +52,7 @@ pub use forked::ForkedProcess;
 pub use kind::Kind;
 pub use options::ServerOptions;
 pub use proxy::{Direction, Proxy};
+pub use redis_cluster::RedisCluster;
 pub use sentinel::Sentinel;
 pub use server::Server;
 pub use server_process::port::Port;

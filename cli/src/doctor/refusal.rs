@@ -107,7 +107,7 @@ pub(crate) fn remedy(text: &str, command: &str, keys: &str) -> String {
         }
         Cause::NoReplicas => "start a replica of this master (min-replicas-to-write)".to_owned(),
         Cause::ClusterMode => {
-            "name a standalone master (cluster-enabled no): a Redis Cluster cannot be a node".to_owned()
+            "name a standalone master (cluster-enabled no): a Redis Cluster cannot be a node (docs/CLUSTER.md)".to_owned()
         }
         Cause::NoAuth => "correct the user or password in the url".to_owned(),
         Cause::WrongType => "delete the key, or name another resource".to_owned(),
@@ -185,6 +185,7 @@ mod tests {
             ("ERR unknown command 'TIME'", "the server has no command `time`"),
             ("LOADING why", "wait until the server has loaded"),
             ("CLUSTERDOWN why", "standalone master"),
+            ("MOVED 3999 10.0.0.1:6379", "docs/CLUSTER.md"),
         ] {
             let remedy = remedy(text, "time", "~redquorum:*");
             assert!(remedy.contains(words), "{text}: {remedy}");

@@ -431,10 +431,14 @@ async fn the_remedy_for_a_cluster_node_is_a_standalone_master() {
         "{}",
         stdout(&doctor)
     );
-    assert_finding(&doctor, "metadata", Some(cluster.server(0).port()), "warn", "standalone");
+    let port = Some(cluster.server(0).port());
+    assert_finding(&doctor, "mode", port, "fail", "beside the cluster (docs/CLUSTER.md)");
+    assert_finding(&doctor, "metadata", port, "warn", "standalone");
     for command in [&["run", "job", "-c", "true"][..], &["init"], &["init", "--if-needed"]] {
         let refused = output(command_on(&cluster, command)).await;
         assert_eq!(exit_code(&refused), 78, "{command:?}: {}", stderr(&refused));
+        let error = stderr(&refused);
+        assert!(error.contains("beside the cluster (docs/CLUSTER.md)"), "{command:?}: {error}");
     }
 }
 

@@ -1,9 +1,9 @@
-//! Tests of the files of `examples/recipes/files` with the command of this build.
+//! Tests of the files of `examples/recipes/files` and `examples/compose` with the command of this build.
 
 use std::{
     collections::BTreeSet,
     os::unix::fs::{PermissionsExt, symlink},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Output, Stdio},
 };
 
@@ -22,14 +22,19 @@ use super::{
 mod certificates;
 mod cron;
 mod kubernetes;
+mod lock_servers;
 mod systemd;
 
 /// The host name for files that use one.
 const HOST: &str = "host-1";
 
+fn recipe_path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/recipes/files").join(name)
+}
+
 /// Returns the text of a file without its comments.
 fn recipe(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/recipes/files").join(name);
+    let path = recipe_path(name);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     text.lines().filter(|line| !line.starts_with('#')).map(|line| line.to_owned() + "\n").collect()
 }

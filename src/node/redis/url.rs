@@ -101,6 +101,11 @@ fn server(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, Conf
 fn fault_of_text(text: &str) -> String {
     let fault = match text.split_once("://") {
         None => "no `scheme://` begins it",
+        // Such as redis+cluster and redis-cluster, which other libraries use.
+        Some((scheme, _)) if scheme.to_ascii_lowercase().contains("cluster") => {
+            "a Redis Cluster cannot be a node: name standalone masters, such as three small servers beside the cluster \
+             (docs/CLUSTER.md)"
+        }
         Some((scheme, _)) if !SCHEMES.contains(&&*scheme.to_ascii_lowercase()) => {
             "its scheme is none of redis, rediss, unix and redis+sentinel (or valkey, valkeys, redis+unix, valkey+unix, \
              rediss+sentinel, valkey+sentinel and valkeys+sentinel)"

@@ -56,7 +56,8 @@ pub(super) fn mode(info: &Info) -> Finding {
         "cluster" => Finding::fail(
             "mode",
             "a node of a Redis Cluster, which moves keys and promotes replicas",
-            "use standalone masters: set cluster-enabled no, and start the server without data",
+            "run three small standalone servers beside the cluster (docs/CLUSTER.md), and name these: cluster-enabled no, \
+             and no data of a cluster",
         ),
         "sentinel" => Finding::fail(
             "mode",

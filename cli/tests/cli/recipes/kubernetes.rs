@@ -42,11 +42,8 @@ fn variables(list: &Value) -> Vec<(String, String)> {
     variables
 }
 
-/// The pod restricts its container, in case the image runs as root or is compromised.
-#[test]
-fn the_pod_drops_all_privileges() {
-    let deployment: Value = serde_saphyr::from_str(&recipe("kubernetes.yaml")).unwrap();
-    let pod = &deployment["spec"]["template"]["spec"];
+/// Checks that a pod restricts its containers, in case an image runs as root or is compromised.
+pub(super) fn assert_no_privileges(pod: &Value) {
     let user = &pod["securityContext"];
     assert_eq!(
         (&user["runAsNonRoot"], &user["seccompProfile"]["type"]),
@@ -63,6 +60,12 @@ fn the_pod_drops_all_privileges() {
         assert_eq!(container["securityContext"], expected);
     }
     assert_eq!(pod["automountServiceAccountToken"], false);
+}
+
+#[test]
+fn the_pod_drops_all_privileges() {
+    let deployment: Value = serde_saphyr::from_str(&recipe("kubernetes.yaml")).unwrap();
+    assert_no_privileges(&deployment["spec"]["template"]["spec"]);
 }
 
 #[tokio::test]

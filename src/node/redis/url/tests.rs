@@ -114,6 +114,8 @@ fn a_text_that_is_no_url_is_refused_with_its_fault() {
         ("redis+sentinel://a,b:99999/m", "a port is a number from 1 to 65535"),
         ("http://me:secret@10.0.0.1", "its scheme is none of redis, rediss, unix and redis+sentinel"),
         ("redi://10.0.0.1", "its scheme is none of"),
+        ("redis+cluster://10.0.0.1,10.0.0.2", "three small servers beside the cluster (docs/CLUSTER.md)"),
+        ("rediss-Cluster://me:secret@10.0.0.1", "a Redis Cluster cannot be a node"),
         ("10.0.0.1:6379", "no `scheme://` begins it"),
         ("redis:/10.0.0.1", "no `scheme://` begins it"),
         ("redis:10.0.0.1", "no `scheme://` begins it"),
