@@ -213,7 +213,8 @@ async fn a_node_that_forgot_a_ticket_admits_no_client_before_the_end_of_the_tick
         cluster.server(1).restart_empty().await;
         let next =
             timeout(ttl + SOON, lock_again(&other)).await.expect("the resource is free after the ticket");
-        assert!(next.fencing_token() > ticket.fencing_token());
+        // Without the guard, tokens that begin anew within the same second are not ordered either.
+        assert!(!is_guarded || next.fencing_token() > ticket.fencing_token());
         assert_eq!(start.elapsed() >= ttl, is_guarded, "locked {:?} after the ticket", start.elapsed());
         assert!(redeem(&other, &ticket).await.is_none(), "a ticket was redeemed after another lease");
     }
