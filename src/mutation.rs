@@ -95,7 +95,7 @@ pub(crate) enum Mutation {
     ImpatientRenewals,
     /// A send queue that gives up a connection although a renewal in flight may still be answered in time.
     GiveUpRenewals,
-    /// A send queue whose patience with a silent connection does not grow after earlier silent connections.
+    /// A send queue that sends as many requests after a silent connection as before.
     ForgetSilences,
     /// A send queue that gives up a connection although the node answers earlier calls.
     IgnoreProgress,

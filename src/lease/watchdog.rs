@@ -50,7 +50,7 @@ const MAX_TIMEOUT_RATIO: u32 = 2;
 /// Renews the leases of one client, each at a third of its ttl, until the future is dropped. The first renewal of a
 /// lease may be [earlier](crate::algorithm::lease::RenewalOffset).
 ///
-/// At each node, the leases of one ttl have at most one renewal call in flight, and the renewal of a short lease does not
+/// At each node, the calls with one shortest ttl are in flight one at a time, and the renewal of a short lease does not
 /// wait for the renewal of a long lease. The nodes are independent, so that a slow node delays no other node.
 pub(crate) async fn run(leases: Arc<Leases>) {
     let mut nodes: Vec<NodeRenewals> = leases.context.nodes.iter().map(|_| NodeRenewals::default()).collect();

@@ -108,8 +108,8 @@ impl Driver {
             if error == NodeError::Disconnected && state.send_queue.oldest_call().is_none() {
                 self.notices.closed_idle(now.saturating_duration_since(self.active_at));
             }
-            state.send_queue.disconnected(error.clone(), now);
-            self.redial.lasted(now.saturating_duration_since(since), &error, state.send_queue.silences());
+            let silences = state.send_queue.disconnected(error.clone(), now);
+            self.redial.lasted(now.saturating_duration_since(since), &error, silences);
             let interrupted = state.subscriptions.disconnected();
             state.registrations.disconnected();
             drop(state);

@@ -129,8 +129,8 @@ impl Redial {
         };
     }
 
-    /// Handles the end of a connection that lasted this long, as the last of this number of silent connections in a
-    /// row.
+    /// Handles the end of a connection that lasted this long. `silences` is the number of silent connections in a row, up
+    /// to this one; 0 if this connection was not silent.
     pub(super) fn lasted(&mut self, duration: Duration, error: &NodeError, silences: u32) {
         self.failed(error);
         if duration >= LASTING && self.reason != DialReason::Violation {

@@ -31,11 +31,7 @@ const SILENT_TIMEOUTS: u32 = 4;
 /// pause for a second or two.
 const MIN_SILENCE: Duration = Duration::from_secs(3);
 
-/// The largest factor by which repeated silences multiply the time without an answer after which the connection is given
-/// up.
-const MAX_SILENCE_FACTOR: u32 = 8;
-
-/// The largest number of requests in a call after a silence.
+/// The largest number of requests in the first call after a silence, which each answer doubles.
 const MAX_REQUESTS_AFTER_SILENCE: usize = 16;
 
 /// The longest time, in multiples of the usual time without an answer, for which a renewal in flight keeps the
@@ -43,7 +39,7 @@ const MAX_REQUESTS_AFTER_SILENCE: usize = 16;
 const MAX_RENEWAL_SILENCES: u32 = 2;
 
 /// The share of the shortest ttl for which a renewal in flight keeps the connection. A renewal is due after a third of
-/// the ttl, so a third is left for the renewal on a new connection.
+/// the ttl. So if the last answer came before the renewal was sent, a third is left for the renewal on a new connection.
 const KEPT_TTL_SHARE: u32 = 3;
 
 /// The unanswered calls, oldest first, and the unconfirmed load of the script.
@@ -60,10 +56,12 @@ pub(super) struct UnansweredCalls {
     loading: Option<Instant>,
     /// Whether a call or load stayed unanswered for the node timeout, and a call or load is still unanswered.
     is_unresponsive: bool,
-    /// The time of the last answer on the present connection.
+    /// The time of the last answer to a call on the present connection.
     answered_at: Option<Instant>,
     /// The number of connections that were given up since the last answer within the node timeout.
     silences: u32,
+    /// The number of answers since the last connection was given up.
+    answers_since: u32,
 }
 
 impl UnansweredCalls {
@@ -76,6 +74,7 @@ impl UnansweredCalls {
             is_unresponsive: false,
             answered_at: None,
             silences: 0,
+            answers_since: 0,
         }
     }
 
@@ -89,10 +88,14 @@ impl UnansweredCalls {
     }
 
     /// Returns the largest number of requests in a call. After a silence, and until an answer in time, the number is
-    /// small. Otherwise the unconfirmed unlocks of an overloaded node would be sent all at once on each new connection,
-    /// and would keep the node busy until the next silence.
+    /// small at first. Otherwise each client of an overloaded node would send hundreds of unconfirmed unlocks at once on
+    /// each new connection, and the unlocks of all clients would keep the node busy until the next silence.
     pub(super) fn max_requests(&self) -> usize {
-        if self.has_been_silent() { MAX_REQUESTS_AFTER_SILENCE } else { usize::MAX }
+        if self.has_been_silent() {
+            MAX_REQUESTS_AFTER_SILENCE.saturating_mul(2_usize.saturating_pow(self.answers_since))
+        } else {
+            usize::MAX
+        }
     }
 
     fn has_been_silent(&self) -> bool {
@@ -124,6 +127,7 @@ impl UnansweredCalls {
     /// Records the answer to a call that was sent at this time.
     pub(super) fn on_answer(&mut self, sent_at: Instant, now: Instant) {
         self.answered_at = Some(now);
+        self.answers_since = self.answers_since.saturating_add(1);
         if now < sent_at + self.node_timeout {
             self.silences = 0;
         }
@@ -150,9 +154,8 @@ impl UnansweredCalls {
     /// shortest ttl of the unsent renewals.
     pub(super) fn is_silent(&self, now: Instant, unsent_ttl: Option<Duration>) -> bool {
         // The requests are searched for renewals only after a long silence.
-        self.silent_since().is_some_and(|since| {
-            since + self.shortest_silence() <= now && self.give_up_at(since, unsent_ttl) <= now
-        })
+        self.silent_since()
+            .is_some_and(|since| since + self.silence() <= now && self.give_up_at(since, unsent_ttl) <= now)
     }
 
     /// Returns the time since which the node owes an answer and has given none.
@@ -160,11 +163,6 @@ impl UnansweredCalls {
         let oldest = self.oldest()?;
         let answered_at = mutation::altered(Mutation::IgnoreProgress, self.answered_at, |_| None);
         Some(answered_at.map_or(oldest, |answered| answered.max(oldest)))
-    }
-
-    /// Returns the number of connections in a row that were given up without an answer within the node timeout.
-    pub(super) fn silences(&self) -> u32 {
-        self.silences
     }
 
     /// Returns the time at which the oldest call, or the load of the script, becomes overdue. If the node is
@@ -186,11 +184,11 @@ impl UnansweredCalls {
     ///
     /// A renewal in flight keeps the connection until the deadline of the renewal, because a busy node may still
     /// answer in time. A new connection costs a busy node several messages more, and the renewal would be last in line
-    /// again. If a shorter lease is renewed as well, in flight or unsent, the connection is given up while this lease
-    /// can still be renewed on a new connection.
+    /// again. If a shorter lease is renewed as well, in flight or unsent, the connection is given up sooner, so that this
+    /// lease can still be renewed on a new connection, unless its ttl is below three times the usual time of a silence.
     fn give_up_at(&self, since: Instant, unsent_ttl: Option<Duration>) -> Instant {
         let kept = self.kept_for_renewals(unsent_ttl);
-        let silence = self.silence().min(kept).max(self.shortest_silence());
+        let silence = self.silence();
         let renewals = self.items().filter(|(_, item)| item.is_awaited_renewal());
         let last = renewals.map(|(_, item)| item.until).max();
         let Some(last) = mutation::altered(Mutation::GiveUpRenewals, last, |_| None) else {
@@ -208,18 +206,7 @@ impl UnansweredCalls {
         mutation::altered(Mutation::WaitForLongLeases, kept, |_| Duration::MAX)
     }
 
-    /// Returns the time without an answer after which the connection is given up, unless a renewal shortens the time.
-    ///
-    /// The time doubles with each connection that was given up before. The server has the messages of such a connection
-    /// before it, too. If an overloaded server answers all its clients later than this time, and all of them dial
-    /// again, then without the longer patience the server never gets out of their dials.
     fn silence(&self) -> Duration {
-        let silences = mutation::altered(Mutation::ForgetSilences, self.silences, |_| 0);
-        let factor = 2_u32.saturating_pow(silences).min(MAX_SILENCE_FACTOR);
-        self.shortest_silence().saturating_mul(factor)
-    }
-
-    fn shortest_silence(&self) -> Duration {
         self.node_timeout.saturating_mul(SILENT_TIMEOUTS).max(MIN_SILENCE)
     }
 
@@ -250,9 +237,12 @@ impl UnansweredCalls {
         self.batches.remove(position)
     }
 
-    /// Counts a connection that is given up because it [is silent](Self::is_silent).
-    pub(super) fn count_silence(&mut self) {
+    /// Counts a connection that is given up because it [is silent](Self::is_silent). Returns the number of these
+    /// connections since the last answer within the node timeout.
+    pub(super) fn count_silence(&mut self) -> u32 {
         self.silences = self.silences.saturating_add(1);
+        self.answers_since = 0;
+        self.silences
     }
 
     /// Removes all calls, in the order of submission.

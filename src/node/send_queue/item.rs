@@ -87,7 +87,8 @@ impl Item {
         self.renewed_ttl().is_some() && !self.is_abandoned()
     }
 
-    /// Returns the shortest ttl to which the request renews a lease; `None` if the request does not only renew leases.
+    /// Returns the shortest ttl to which the request renews a lease; `None` if the request does not only renew leases. If
+    /// the lease is not extended, the ttl is the rest of its validity.
     pub(super) fn renewed_ttl(&self) -> Option<Duration> {
         let ttl = |operation: &Operation| match operation {
             Operation::Renew(renew) => Some(renew.ttl),

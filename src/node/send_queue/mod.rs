@@ -16,7 +16,7 @@
 //! | `not_loaded` | requests a load of the script; requests that may be sent again return to their places |
 //! | `tick` | drops expired requests, and returns due retries to their places; if a call is overdue, the node is unresponsive, and unsent requests are refused, except renewals and unlocks |
 //! | `dial_failed` | the node is down: unsent requests are refused, except unlocks |
-//! | `disconnected` | answers requests in flight as possibly executed, and refuses unsent requests; unlocks return to their places |
+//! | `disconnected` | answers requests in flight as possibly executed, and refuses unsent requests; unlocks return to their places; counts silent connections |
 //! | `close` | accepts only unlocks; the queue is done when none is left |
 //! | `end` | answers all requests, and accepts no request |
 //!
@@ -74,7 +74,8 @@ pub(crate) const MAX_PENDING_OPERATIONS: usize = 4096;
 ///    case, a request other than an unlock is sent again only if its caller still waits, no unlock of the same lease id
 ///    was submitted since, and no later request of the same lease id may have been executed. No other request is sent
 ///    twice.
-/// 5. At most [`MAX_CALLS_IN_FLIGHT`] calls are in flight. No call is sent while the node is unresponsive, or while a
+/// 5. At most [`MAX_CALLS_IN_FLIGHT`] calls are in flight. After a silence, and until an answer within the node timeout,
+///    one call is in flight, with few requests at first. No call is sent while the node is unresponsive, or while a
 ///    load of the script is in progress.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
@@ -224,12 +225,6 @@ impl SendQueue {
         self.in_flight.is_silent(now, self.unsent.shortest_ttl())
     }
 
-    /// Returns the number of connections in a row that were given up because they [were silent](Self::is_silent). An
-    /// answer within the node timeout ends the row.
-    pub(crate) fn silences(&self) -> u32 {
-        self.in_flight.silences()
-    }
-
     /// Returns the time of the next tick if no event happens before. The time is later than the last
     /// [`tick`](Self::tick), unless the connection [is silent](Self::is_silent).
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
@@ -286,10 +281,11 @@ impl SendQueue {
     ///
     /// If the node was unresponsive before, or violated the protocol, the node is down until the next
     /// connection. Otherwise, calls wait for the next connection.
-    pub(crate) fn disconnected(&mut self, error: NodeError, now: Instant) {
-        if self.is_silent(now) {
-            self.in_flight.count_silence();
-        }
+    ///
+    /// Returns the number of connections in a row, up to this one, that ended because they [were silent](Self::is_silent).
+    /// An answer to a call within the node timeout ends the row.
+    pub(crate) fn disconnected(&mut self, error: NodeError, now: Instant) -> u32 {
+        let silences = if self.is_silent(now) { self.in_flight.count_silence() } else { 0 };
         let is_violation = error.is_violation();
         let error = unreachable(error);
         let state = if self.in_flight.is_unresponsive() {
@@ -310,6 +306,7 @@ impl SendQueue {
                 item.error(&NodeError::Disconnected);
             }
         }
+        silences
     }
 
     /// Handles a registration that the node did not execute because the node lacks the script: no call is sent until

@@ -10,7 +10,7 @@ use crate::clock::Instant;
 /// # Invariants
 ///
 /// 1. No request expires before `earliest`, which is `None` if there is no request.
-/// 2. No request renews a lease to a ttl below `shortest_ttl`, which is `None` if no request renews a lease.
+/// 2. `shortest_ttl` is the shortest ttl to which a request renews a lease; `None` if no request renews a lease.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     items: VecDeque<(Sequence, Item)>,
@@ -32,7 +32,7 @@ impl Unsent {
         self.earliest
     }
 
-    /// Returns a ttl that is at most the ttl of each renewal; `None` without a renewal.
+    /// Returns the shortest ttl to which a request renews a lease; `None` without a renewal.
     pub(super) fn shortest_ttl(&self) -> Option<Duration> {
         self.shortest_ttl
     }
@@ -41,7 +41,9 @@ impl Unsent {
         let first = self.items.pop_front();
         if self.items.is_empty() {
             self.earliest = None;
-            self.shortest_ttl = None;
+        }
+        if first.as_ref().is_some_and(|(_, item)| item.renewed_ttl() == self.shortest_ttl) {
+            self.shortest_ttl = self.shortest_renewed_ttl();
         }
         first
     }
@@ -64,7 +66,11 @@ impl Unsent {
             std::mem::take(&mut self.items).into_iter().partition(|(_, item)| is_taken(item));
         self.items = kept;
         self.earliest = self.iter().map(|(_, item)| item.until).min();
-        self.shortest_ttl = self.iter().filter_map(|(_, item)| item.renewed_ttl()).min();
+        self.shortest_ttl = self.shortest_renewed_ttl();
         taken.into_iter().map(|(_, item)| item).collect()
+    }
+
+    fn shortest_renewed_ttl(&self) -> Option<Duration> {
+        self.iter().filter_map(|(_, item)| item.renewed_ttl()).min()
     }
 }

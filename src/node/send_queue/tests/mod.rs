@@ -380,38 +380,28 @@ fn a_connection_is_silent_after_3_s_and_its_node_is_then_unresponsive() {
 }
 
 #[test]
-fn the_patience_with_silent_connections_doubles_until_an_answer_in_time() {
+fn silent_connections_in_a_row_are_counted_until_an_answer_in_time() {
     let mut send_queue = connected_queue();
-    let silence = |send_queue: &mut SendQueue| {
+    let end = |send_queue: &mut SendQueue, after| {
         let _reply = send_queue.submit(request(lock(1)));
         send_queue.next_batch(at(0)).unwrap();
         send_queue.tick(at(100));
-        let silent_at = send_queue.next_deadline().unwrap();
-        send_queue.disconnected(reset(), silent_at);
+        let silences = send_queue.disconnected(reset(), at(after));
         send_queue.connected();
-        silent_at
+        silences
     };
     let answer = |send_queue: &mut SendQueue, after| {
         let _reply = send_queue.submit(request(lock(1)));
         let (id, _) = send_queue.next_batch(at(0)).unwrap();
         send_queue.answered(id, granted(1), at(after));
+        send_queue.disconnected(reset(), at(after));
+        send_queue.connected();
     };
-    for seconds in [3, 6, 12, 24, 24] {
-        assert_eq!(silence(&mut send_queue), at(seconds * 1000));
-    }
+    assert_eq!([3000, 3000, 2999, 3000].map(|after| end(&mut send_queue, after)), [1, 2, 0, 3]);
     answer(&mut send_queue, 100);
-    send_queue.disconnected(reset(), at(100));
-    send_queue.connected();
-    assert_eq!((silence(&mut send_queue), send_queue.silences()), (at(24_000), 6));
+    assert_eq!(end(&mut send_queue, 3000), 4, "the answer was late");
     answer(&mut send_queue, 99);
-    send_queue.disconnected(reset(), at(100));
-    send_queue.connected();
-    assert_eq!((silence(&mut send_queue), send_queue.silences()), (at(3000), 1));
-    send_queue.disconnected(reset(), at(9000));
-    send_queue.connected();
-    assert_eq!(send_queue.silences(), 1, "a connection that broke was not silent");
-    let _broken = break_rule(Some(Mutation::ForgetSilences));
-    assert_eq!(silence(&mut send_queue), at(3000));
+    assert_eq!(end(&mut send_queue, 3000), 1);
 }
 
 #[test]
@@ -428,15 +418,14 @@ fn a_node_gets_few_requests_after_a_silence_until_an_answer_in_time() {
     send_queue.tick(at(100));
     send_queue.disconnected(reset(), at(3000));
     send_queue.connected();
-    let deleted = || vec![Answer::Unlocked { deleted: 0 }; 16];
     let first = sent(&mut send_queue, 3000);
     assert_eq!(sizes(&first), [16]);
-    send_queue.answered(first[0].0, deleted(), at(3100));
+    send_queue.answered(first[0].0, vec![Answer::Unlocked { deleted: 0 }; 16], at(3100));
+    let _later: Vec<_> = (40..120).map(|number| send_queue.submit(unlock(number))).collect();
     let second = sent(&mut send_queue, 3100);
-    assert_eq!(sizes(&second), [16], "the first answer was late");
-    let _later: Vec<_> = (40..60).map(|number| send_queue.submit(unlock(number))).collect();
-    send_queue.answered(second[0].0, deleted(), at(3101));
-    assert_eq!(sizes(&sent(&mut send_queue, 3101)), [28]);
+    assert_eq!(sizes(&second), [32], "the first answer was late");
+    send_queue.answered(second[0].0, vec![Answer::Unlocked { deleted: 0 }; 32], at(3101));
+    assert_eq!(sizes(&sent(&mut send_queue, 3101)), [64, 8]);
 }
 
 #[test]
