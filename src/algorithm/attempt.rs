@@ -16,8 +16,8 @@
 //!      │ no quorum, deferral,      │ no quorum,
 //!      │ or too late: RollBack     │ or too late: RollBack
 //!      └─────────────┬─────────────┘
-//!                    ▼        q answers, or no node to wait for
-//!             AwaitingReason ──────────────────────────────────► Failed
+//!                    ▼        q answers, no node to wait for, or end of the attempt
+//!             AwaitingReason ─────────────────────────────────────────────────────► Failed
 //! ```
 //!
 //! If the refusal of a queue node decides the attempt, or if the time of the attempt is over, the attempt fails after

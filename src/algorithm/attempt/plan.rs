@@ -21,8 +21,9 @@ pub(crate) enum Plan {
     /// node is asked for the turn, because each of them may be the queue node.
     QueueNodeFirst(Vec<usize>),
     /// The order of [`QueueNodeFirst`](Self::QueueNodeFirst), for a client that redeems a ticket. A refusal decides the
-    /// attempt only after the answers of all nodes that were asked, because the node that refuses may never have had
-    /// the ticket. If another node has transferred the ticket, a rollback would spend the ticket.
+    /// attempt only after the answers of all nodes that were asked, or when no quorum can grant any more, because the
+    /// node that refuses may never have had the ticket. If another node has transferred the ticket, a rollback would
+    /// spend the ticket.
     Redeem(Vec<usize>),
     /// All nodes at once, after a wake by this node, or for a client that takes a vacant candidate ahead of waiters.
     /// This node is asked for the turn, and the other nodes are asked to lock. A refusal of this node decides the

@@ -24,7 +24,12 @@
 //! look would lose the job of a worker that was killed.
 //!
 //! **A worker that is killed** keeps the invoice for the ttl of its lease. Its job is charged by another worker, which
-//! repeats the steps. Each step may be repeated: the payment has an idempotency key, and the write has a token.
+//! repeats the steps. The write has a token. The payment has no token, because the provider of payments knows none.
+//! Therefore a worker first asks the provider for a payment of the invoice, by any job. If the invoice is paid, the
+//! worker records the payment, even if the amount has changed since. A request to pay that is late reaches the provider
+//! after this question. The idempotency key of the job makes the provider execute such a request once. A late request
+//! of another job has another key: the customer would pay twice if, within the delay of that request, the lease ended
+//! and the customer confirmed the invoice again.
 //!
 //! The queue is a Redis server of its own, with persistence, and not a node of the quorum. A node may lose its data: the
 //! quorum tolerates that, and a queue does not. Blocking reads and long lists belong on no server whose response times
@@ -88,14 +93,21 @@ const TABLES: [&str; 3] = [
         fence INTEGER NOT NULL DEFAULT 0
     )",
     // Stands for the provider of payments, which executes requests with the same key once.
-    "CREATE TABLE IF NOT EXISTS payments (key TEXT PRIMARY KEY, cents INTEGER NOT NULL, requests INTEGER NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS payments (
+        key TEXT PRIMARY KEY,
+        invoice INTEGER NOT NULL,
+        cents INTEGER NOT NULL,
+        requests INTEGER NOT NULL
+    )",
     "INSERT INTO invoices (id, cents, state) VALUES (42, 1999, 'open') ON CONFLICT DO NOTHING",
 ];
 
 // A lease may access the row more than once, hence `<=`.
 const READ: &str = "UPDATE invoices SET fence = ?1 WHERE id = ?2 AND fence <= ?1 RETURNING cents, state";
 const WRITE: &str = "UPDATE invoices SET fence = ?1, state = ?3 WHERE id = ?2 AND fence <= ?1";
-const PAY: &str = "INSERT INTO payments (key, cents, requests) VALUES (?1, ?2, 1)
+const EXISTS: &str = "SELECT COUNT(*) FROM invoices WHERE id = ?1";
+const PAID: &str = "SELECT cents FROM payments WHERE invoice = ?1";
+const PAY: &str = "INSERT INTO payments (key, invoice, cents, requests) VALUES (?1, ?2, ?3, 1)
     ON CONFLICT (key) DO UPDATE SET requests = requests + 1";
 
 /// Charges invoices by jobs, each of which continues with the lock of its web request.
@@ -217,8 +229,10 @@ impl Service {
             return Ok((StatusCode::CONFLICT, "the invoice is in use".to_owned()));
         };
         let token = guard.fencing_token();
-        let Some((cents, state)) = read(&self.database, token, invoice).await? else {
-            return Ok((StatusCode::NOT_FOUND, "no invoice".to_owned()));
+        let (cents, state) = match read(&self.database, token, invoice).await? {
+            ReadAnswer::Invoice { cents, state } => (cents, state),
+            ReadAnswer::Refused => return Ok((StatusCode::CONFLICT, "the invoice is in use".to_owned())),
+            ReadAnswer::NoInvoice => return Ok((StatusCode::NOT_FOUND, "no invoice".to_owned())),
         };
         if state == "charged" {
             return Ok((StatusCode::OK, "charged already".to_owned()));
@@ -394,29 +408,45 @@ impl Worker {
     ) -> anyhow::Result<Delivery> {
         let Job { invoice, cents, .. } = *job;
         // The first access records the token, so that the database refuses late writes of earlier holders.
-        let Some((present, state)) = read(&self.database, token, invoice).await? else {
-            println!("invoice {invoice}: token {token} is refused");
-            return Ok(Delivery::Later);
+        let (present, state) = match read(&self.database, token, invoice).await? {
+            ReadAnswer::Invoice { cents, state } => (cents, state),
+            ReadAnswer::Refused => {
+                println!("invoice {invoice}: token {token} is refused");
+                return Ok(Delivery::Later);
+            }
+            ReadAnswer::NoInvoice => {
+                println!("invoice {invoice}: deleted, the job is deleted, too");
+                return Ok(Delivery::Acknowledged);
+            }
         };
         if state == "charged" {
             println!("invoice {invoice}: charged already");
             return Ok(Delivery::Acknowledged);
         }
+        // A worker may have been killed after the payment, even before the customer confirmed this job.
+        if let Some(paid) = paid(&self.database, invoice).await? {
+            println!("invoice {invoice}: {paid} cents are paid already");
+            return self.record(token, invoice, "charged").await;
+        }
         if !is_confirmed && present != cents {
             println!("invoice {invoice}: the amount has changed, the customer has to confirm it");
-            write(&self.database, token, invoice, "open").await?;
-            return Ok(Delivery::Acknowledged);
+            return self.record(token, invoice, "open").await;
         }
-        // The key is the same in each delivery of the job, so the customer pays once.
-        let key = format!("invoice-{invoice}");
-        sqlx::query(PAY).bind(key).bind(cents).execute(&self.database).await?;
+        // A job has one ticket, so the id of the ticket is the same in each delivery of the job.
+        let key = job.ticket.id().to_string();
+        sqlx::query(PAY).bind(key).bind(invoice).bind(cents).execute(&self.database).await?;
         println!("invoice {invoice}: the payment has begun");
         sleep(self.payment).await;
-        if !write(&self.database, token, invoice, "charged").await? {
+        self.record(token, invoice, "charged").await
+    }
+
+    /// Writes the state in which the job leaves the invoice.
+    async fn record(&self, token: FencingToken, invoice: i64, state: &str) -> anyhow::Result<Delivery> {
+        if !write(&self.database, token, invoice, state).await? {
             println!("invoice {invoice}: token {token} is refused");
             return Ok(Delivery::Later);
         }
-        println!("invoice {invoice}: charged under token {token}");
+        println!("invoice {invoice}: {state} under token {token}");
         Ok(Delivery::Acknowledged)
     }
 }
@@ -430,20 +460,35 @@ fn lock_of(quorum: &Quorum, invoice: i64) -> RedLock {
     quorum.red_lock(format!("example:invoice:{invoice}"))
 }
 
-/// Records the token, so that smaller tokens are refused from now on, and returns the amount and the state.
-///
-/// `None` if the row has a larger token, or if there is no row.
-async fn read(
-    database: &SqlitePool,
-    token: FencingToken,
-    invoice: i64,
-) -> sqlx::Result<Option<(i64, String)>> {
-    let read = sqlx::query_as(READ).bind(i64::from(token)).bind(invoice);
-    read.fetch_optional(database).await
+/// The database's answer to a read under a token.
+#[derive(Debug)]
+enum ReadAnswer {
+    Invoice {
+        cents: i64,
+        state: String,
+    },
+    /// The row has a larger token.
+    Refused,
+    NoInvoice,
 }
 
-/// Writes the state. Returns whether the database accepted the write: if the row has a larger token, the database
-/// refuses the write.
+/// Records the token, so that smaller tokens are refused from now on, and returns the amount and the state.
+async fn read(database: &SqlitePool, token: FencingToken, invoice: i64) -> sqlx::Result<ReadAnswer> {
+    let read = sqlx::query_as(READ).bind(i64::from(token)).bind(invoice);
+    if let Some((cents, state)) = read.fetch_optional(database).await? {
+        return Ok(ReadAnswer::Invoice { cents, state });
+    }
+    let rows: i64 = sqlx::query_scalar(EXISTS).bind(invoice).fetch_one(database).await?;
+    Ok(if rows == 0 { ReadAnswer::NoInvoice } else { ReadAnswer::Refused })
+}
+
+/// Returns the amount that the provider of payments has received for the invoice; `None` without a payment.
+async fn paid(database: &SqlitePool, invoice: i64) -> sqlx::Result<Option<i64>> {
+    sqlx::query_scalar(PAID).bind(invoice).fetch_optional(database).await
+}
+
+/// Writes the state. Returns whether the database accepted the write: if the row has a larger token, or is deleted, the
+/// database refuses the write.
 async fn write(database: &SqlitePool, token: FencingToken, invoice: i64, state: &str) -> sqlx::Result<bool> {
     let write = sqlx::query(WRITE).bind(i64::from(token)).bind(invoice).bind(state);
     Ok(write.execute(database).await?.rows_affected() == 1)
