@@ -97,8 +97,6 @@ pub(crate) enum Mutation {
     GiveUpRenewals,
     /// A send queue that sends as many requests after a silent connection as before.
     ForgetSilences,
-    /// A send queue that gives up a connection although the node answers earlier calls.
-    IgnoreProgress,
     /// Renewals of short leases that wait for the answers to the renewals of long leases, and a send queue that gives up
     /// a connection as late as if there were no short lease.
     WaitForLongLeases,

@@ -39,7 +39,7 @@ const MAX_REQUESTS_AFTER_SILENCE: usize = 16;
 const MAX_RENEWAL_SILENCES: u32 = 2;
 
 /// The share of the shortest ttl for which a renewal in flight keeps the connection. A renewal is due after a third of
-/// the ttl. So if the last answer came before the renewal was sent, a third is left for the renewal on a new connection.
+/// the ttl, so a third is left for the renewal on a new connection.
 const KEPT_TTL_SHARE: u32 = 3;
 
 /// The unanswered calls, oldest first, and the unconfirmed load of the script.
@@ -56,8 +56,6 @@ pub(super) struct UnansweredCalls {
     loading: Option<Instant>,
     /// Whether a call or load stayed unanswered for the node timeout, and a call or load is still unanswered.
     is_unresponsive: bool,
-    /// The time of the last answer to a call on the present connection.
-    answered_at: Option<Instant>,
     /// The number of connections that were given up since the last answer within the node timeout.
     silences: u32,
     /// The number of answers since the last connection was given up.
@@ -72,7 +70,6 @@ impl UnansweredCalls {
             next: 0,
             loading: None,
             is_unresponsive: false,
-            answered_at: None,
             silences: 0,
             answers_since: 0,
         }
@@ -126,7 +123,6 @@ impl UnansweredCalls {
 
     /// Records the answer to a call that was sent at this time.
     pub(super) fn on_answer(&mut self, sent_at: Instant, now: Instant) {
-        self.answered_at = Some(now);
         self.answers_since = self.answers_since.saturating_add(1);
         if now < sent_at + self.node_timeout {
             self.silences = 0;
@@ -154,22 +150,15 @@ impl UnansweredCalls {
     /// shortest ttl of the unsent renewals.
     pub(super) fn is_silent(&self, now: Instant, unsent_ttl: Option<Duration>) -> bool {
         // The requests are searched for renewals only after a long silence.
-        self.silent_since()
+        self.oldest()
             .is_some_and(|since| since + self.silence() <= now && self.give_up_at(since, unsent_ttl) <= now)
-    }
-
-    /// Returns the time since which the node owes an answer and has given none.
-    fn silent_since(&self) -> Option<Instant> {
-        let oldest = self.oldest()?;
-        let answered_at = mutation::altered(Mutation::IgnoreProgress, self.answered_at, |_| None);
-        Some(answered_at.map_or(oldest, |answered| answered.max(oldest)))
     }
 
     /// Returns the time at which the oldest call, or the load of the script, becomes overdue. If the node is
     /// unresponsive, returns the time at which the connection is given up.
     pub(super) fn deadline(&self, unsent_ttl: Option<Duration>) -> Option<Instant> {
         if self.is_unresponsive {
-            return self.silent_since().map(|since| self.give_up_at(since, unsent_ttl));
+            return self.oldest().map(|since| self.give_up_at(since, unsent_ttl));
         }
         self.oldest().map(|oldest| oldest + self.node_timeout)
     }
@@ -248,7 +237,6 @@ impl UnansweredCalls {
     /// Removes all calls, in the order of submission.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = (Sequence, Item)> + use<> {
         self.loading = None;
-        self.answered_at = None;
         self.is_unresponsive = false;
         std::mem::take(&mut self.batches).into_iter().flat_map(|batch| batch.items)
     }

@@ -428,21 +428,6 @@ fn a_node_gets_few_requests_after_a_silence_until_an_answer_in_time() {
     assert_eq!(sizes(&sent(&mut send_queue, 3101)), [64, 8]);
 }
 
-#[test]
-fn a_connection_with_late_answers_is_not_silent() {
-    let mut send_queue = connected_queue();
-    let _first = send_queue.submit(request(lock(1)));
-    let (first, _) = send_queue.next_batch(at(0)).unwrap();
-    let _second = send_queue.submit(request(lock(2)));
-    send_queue.next_batch(at(0)).unwrap();
-    send_queue.tick(at(100));
-    send_queue.answered(first, granted(1), at(2900));
-    assert!(!send_queue.is_silent(at(5899)) && send_queue.is_silent(at(5900)));
-    assert_eq!(send_queue.next_deadline(), Some(at(5900)));
-    let _broken = break_rule(Some(Mutation::IgnoreProgress));
-    assert!(send_queue.is_silent(at(3000)));
-}
-
 /// A busy node may answer a renewal until its deadline. Without a bound, a lost connection would stay until the end of
 /// the renewal timeout of a long lease.
 #[test]
