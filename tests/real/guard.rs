@@ -21,6 +21,7 @@ mod forgetting;
 mod healing;
 mod permissions;
 mod promotion;
+mod replacing;
 mod rolling;
 
 /// The deadline of an effect that has to happen at once, on a machine under load.
