@@ -254,15 +254,15 @@ impl Replacing<'_> {
             return if self.is_old_gone { Ok(OldNode::Gone) } else { Err(self.old_silent(error)) };
         };
         self.refuse_same_server(&inspected, others)?;
-        let new = self.address(self.after);
+        let replaced = self.ours.replaced_by(&self.address(self.after));
         match &inspection.fingerprint {
             None => Ok(OldNode::Empty),
             Some(theirs) if *theirs == self.ours || theirs.is_joining(&self.ours) => {
                 Ok(OldNode::Open(theirs.clone()))
             }
-            Some(theirs) if *theirs == self.ours.replaced_by(new) => Ok(OldNode::Retired),
+            Some(theirs) if *theirs == replaced => Ok(OldNode::Retired),
             Some(theirs) => {
-                let node = Arc::clone(self.address(self.before));
+                let node = self.address(self.before);
                 Err(match theirs.replacement() {
                     Some(by) => AdminError::AlreadyReplaced { node, by: by.into() },
                     None => AdminError::OtherQuorum { node, metadata: theirs.to_string().into() },
@@ -283,7 +283,7 @@ impl Replacing<'_> {
             Some((other, _)) => {
                 let other = Arc::clone(other.address());
                 let reason = NodeError::SameServer { other, incarnation: incarnation_of_old };
-                Err(ConfigError::Server { node: Arc::clone(self.address(self.before)), reason })
+                Err(ConfigError::Server { node: self.address(self.before), reason })
             }
             None => Ok(()),
         }
@@ -299,7 +299,7 @@ impl Replacing<'_> {
             self.check_clock().await?;
             return Ok(NewServer::Empty);
         };
-        if theirs.is_joining_for(self.address(self.before), &self.ours) {
+        if theirs.is_joining_for(&self.address(self.before), &self.ours) {
             return Ok(NewServer::Joining(theirs.clone()));
         }
         let is_member = *theirs == self.ours;
@@ -313,7 +313,7 @@ impl Replacing<'_> {
                 Ok(NewServer::Member)
             }
             _ => {
-                let (node, metadata) = (Arc::clone(self.address(self.after)), theirs.to_string().into());
+                let (node, metadata) = (self.address(self.after), theirs.to_string().into());
                 Err(AdminError::NotEmpty { node, metadata })
             }
         }
@@ -339,7 +339,7 @@ impl Replacing<'_> {
             NewServer::Member | NewServer::Joined => {}
         }
         let request = self.after.lease_ids.client().to_string();
-        let joining = self.ours.joining_by(self.address(self.before), &request);
+        let joining = self.ours.joining_by(&self.address(self.before), &request);
         self.change_new(Reconfigure { from: self.ours.clone(), to: joining.clone() }).await?;
         Ok(joining)
     }
@@ -357,7 +357,7 @@ impl Replacing<'_> {
                 self.ours.clone()
             }
         };
-        let to = self.ours.replaced_by(self.address(self.after));
+        let to = self.ours.replaced_by(&self.address(self.after));
         let retired = self.ask(self.before, Operation::Reconfigure(Reconfigure { from, to })).await;
         if is_done(&retired) { Ok(()) } else { Err(self.incomplete_old(&retired)) }
     }
@@ -411,18 +411,17 @@ impl Replacing<'_> {
     }
 
     /// Returns the address of the old node (`before`) or of the new server (`after`).
-    fn address<'c>(&self, context: &'c ClientContext) -> &'c Arc<str> {
-        static NONE: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| Arc::from(""));
-        context.nodes.get(self.node).map_or(&NONE, |node| node.address())
+    fn address(&self, context: &ClientContext) -> Arc<str> {
+        context.nodes.get(self.node).map(|node| Arc::clone(node.address())).unwrap_or_default()
     }
 
     fn old_silent(&self, error: NodeError) -> AdminError {
-        AdminError::OldSilent { node: Arc::clone(self.address(self.before)), error }
+        AdminError::OldSilent { node: self.address(self.before), error }
     }
 
     /// Returns the error of an old node that could not be retired.
     fn incomplete_old(&self, answer: &Answer) -> AdminError {
-        let node = Arc::clone(self.address(self.before));
+        let node = self.address(self.before);
         match answer {
             Answer::WrongQuorum { fingerprint } => match fingerprint.replacement() {
                 Some(by) => AdminError::AlreadyReplaced { node, by: by.into() },

@@ -83,7 +83,9 @@ impl Replace {
         let replacement = if self.old_is_gone { replacement.old_is_gone() } else { replacement };
         may_have_changed.set(true);
         let nodes = match wait_for(app, &settings, &replacement).await {
-            Err(AdminError::OldSilent { node, error }) if !self.old_is_gone && consent::has_terminal() => {
+            Err(AdminError::OldSilent { node, error, .. })
+                if !self.old_is_gone && consent::has_terminal() =>
+            {
                 app.messages.flush();
                 let question = format!(
                     "{node} is to be replaced and does not answer: {error}.\nIf its server starts again, two clients \
