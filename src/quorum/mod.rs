@@ -1,4 +1,4 @@
-//! Clients of quorums: construction, health, lists, shutdown, administration and moves.
+//! Clients of quorums: construction, health, lists, shutdown, administration, moves and replacements.
 
 mod admin;
 pub(crate) mod builder;
@@ -8,6 +8,7 @@ mod listing;
 mod moving;
 #[expect(clippy::module_inception, reason = "a file is named after its type")]
 mod quorum;
+mod replacing;
 pub(crate) mod shutdown;
 #[cfg(test)]
 mod tests;
@@ -26,5 +27,6 @@ pub use self::{
     listing::{Listing, LockName, list},
     moving::{give_up_reconfigure, reconfigure},
     quorum::Quorum,
+    replacing::{Replacement, replace},
     shutdown::ShutdownReport,
 };

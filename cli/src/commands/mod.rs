@@ -17,6 +17,7 @@ pub(crate) mod lock;
 pub(crate) mod man;
 pub(crate) mod observe;
 pub(crate) mod reconfigure;
+pub(crate) mod replace;
 pub(crate) mod run;
 pub(crate) mod top;
 pub(crate) mod unlock;
@@ -58,6 +59,7 @@ impl Command {
                 | Self::Top(_)
                 | Self::Bench(_)
                 | Self::Reconfigure(_)
+                | Self::Replace(_)
         )
     }
 
@@ -79,6 +81,7 @@ impl Command {
             Self::ForceUnlock(force_unlock) => force_unlock.perform(app).await,
             Self::Init(init) => init.perform(app).await,
             Self::Reconfigure(reconfigure) => reconfigure.perform(app).await,
+            Self::Replace(replace) => replace.perform(app).await,
             Self::Doctor(doctor) => doctor.perform(app).await,
             Self::Bench(bench) => bench.perform(app).await,
             Self::Completions(completions) => completions.perform(),

@@ -135,6 +135,15 @@ pub(crate) struct Quarantine {
     pub(crate) renewals_from: NodeTime,
 }
 
+impl Quarantine {
+    fn begun_at(now: NodeTime, parameters: &QuorumParameters) -> Self {
+        Self {
+            until: now + parameters.quarantine.lasts,
+            renewals_from: now + parameters.quarantine.renewals_after,
+        }
+    }
+}
+
 /// The result of one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
@@ -269,7 +278,7 @@ impl NodeState {
             Operation::List(_) => Ok(self.list(now)),
             Operation::Register(register) => self.register(parameters, register, now),
             Operation::Init(init) => self.init(parameters, init, now),
-            Operation::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
+            Operation::Reconfigure(reconfigure) => self.reconfigure(parameters, reconfigure, now),
         }
     }
 

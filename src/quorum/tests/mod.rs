@@ -7,3 +7,4 @@ mod connecting;
 mod health;
 mod listing;
 mod moving;
+mod replacing;

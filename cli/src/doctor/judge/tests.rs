@@ -674,6 +674,26 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         Level::Fail,
         "closed by a move of the quorum: the node has (closed for name=b from name=a by 1); --give-up",
     ),
+    (
+        |facts| {
+            let fingerprint = "closed for name=redquorum replaced by d:1".to_owned();
+            server(facts).metadata =
+                Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint }))
+        },
+        "metadata",
+        Level::Fail,
+        "the node was replaced by d:1; give these settings, and every client, the new address",
+    ),
+    (
+        |facts| {
+            let fingerprint = "closed for name=redquorum in place of c:1 by 7".to_owned();
+            server(facts).metadata =
+                Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint }))
+        },
+        "metadata",
+        Level::Fail,
+        "closed by a replacement of c:1, which was interrupted; redquorum replace",
+    ),
     (|facts| server(facts).metadata = Err(forbidden()), "metadata", Level::Warn, "cannot tell"),
     (
         |facts| server(facts).quarantine = Ok(Some(Duration::from_secs(40))),

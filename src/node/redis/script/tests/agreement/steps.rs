@@ -313,6 +313,9 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
 /// Returns a strategy for operations that change the node metadata.
 fn administration() -> impl Strategy<Value = Draft> {
     let fingerprint = || sample::select(vec!["test", "other", "closed for other from test by 1"]);
+    // The steps of a replacement: a new server is closed and opened, and an old node is retired.
+    let (joining, replaced) = ("closed for test in place of old:1 by 1", "closed for test replaced by new:1");
+    let replacement = sample::select(vec![("test", joining), (joining, "test"), ("test", replaced)]);
     let new_nodes = sample::select(vec![NewNodes::Admit, NewNodes::Quarantine, NewNodes::Ignore]);
     let kind = prop_oneof![
         4 => (new_nodes, prop::bool::weighted(0.2))
@@ -320,6 +323,7 @@ fn administration() -> impl Strategy<Value = Draft> {
         2 => (any::<bool>(), prop::bool::weighted(0.2))
             .prop_map(|(is_dry_run, is_clock_off)| DraftKind::Init { is_dry_run, is_clock_off }),
         1 => (fingerprint(), fingerprint()).prop_map(|(from, to)| DraftKind::Reconfigure { from, to }),
+        2 => replacement.prop_map(|(from, to)| DraftKind::Reconfigure { from, to }),
     ];
     let shared = [false; 3];
     kind.prop_map(move |kind| Draft { kind, resources: vec!["a"], shared, lease_id: "u:1", ttl: 1 })
