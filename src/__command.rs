@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::{
     error::Error,
     quorum::Quorum,
-    values::{NodeError, Resource},
+    values::{LeaseId, NodeError, Resource},
 };
 pub use crate::{
     node::redis::NodeConnector,
@@ -56,6 +56,18 @@ pub fn unpublished_notices(quorum: &Quorum) -> BTreeMap<String, NodeError> {
 }
 
 /// Returns the node urls in a text, such as the value of `REDQUORUM_NODES`. Blanks or commas separate the urls. If no
+/// Returns the label of the client in a lease id, or in the id of an arrival that the client has not chosen.
+#[must_use]
+pub fn label_of(id: &[u8]) -> Option<String> {
+    LeaseId::from_wire(id).label().map(str::to_owned)
+}
+
+/// Whether the lease id of a waiter is that of a reader.
+#[must_use]
+pub fn is_reader(waiter: &LeaseId) -> bool {
+    crate::node::names::is_reader(waiter)
+}
+
 /// `scheme://` follows a comma, the comma is part of a url, because a url may name several Sentinels.
 #[must_use]
 pub fn parse_node_urls(text: &str) -> Vec<String> {

@@ -315,6 +315,7 @@ forward!(crate::Latch {
 });
 
 forward!(crate::election::Election {
+    call open() -> ();
     set options(options: LockOptions);
     guard campaign(value: impl AsRef<[u8]>) -> crate::election::Leadership;
     maybe try_campaign(value: impl AsRef<[u8]>) -> crate::election::Leadership;

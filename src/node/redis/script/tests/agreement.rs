@@ -17,10 +17,10 @@ use self::{
 };
 use crate::{
     node::{
-        Abstention, Answer, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect, InspectAnswer, Latch,
-        List, Lock, NewNodes, Observe, ObserveAnswer, Operation, Proclaim, Proclamation, Queued,
-        QuorumParameters, Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Transfer, Unlock,
-        Vacant, Withdraw, WriteBack, names,
+        Abstention, Answer, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect, InspectAnswer,
+        InspectDetails, Latch, LatchInfo, List, Lock, NewNodes, Observe, ObserveAnswer, Operation, Proclaim,
+        Proclamation, Queued, QuorumParameters, Reconfigure, Register, Renew, Resources, RestartGuard,
+        Tombstone, Transfer, Unlock, Vacant, Withdraw, WriteBack, names,
         operation::{
             ListPage,
             samples::{lease_id, parameters, resource},
@@ -152,7 +152,10 @@ impl NodePair<'_> {
                 Operation::Withdraw(Withdraw { resource: first, waiter: self::lease_id(waiter) })
             }
             DraftKind::ForceUnlock => Operation::ForceUnlock(ForceUnlock { resources }),
-            DraftKind::Inspect => Operation::Inspect(Inspect { resource: first, max_readers: 2 }),
+            DraftKind::Inspect { max_details } => {
+                let max_details = *max_details;
+                Operation::Inspect(Inspect { resource: first, max_readers: 2, max_details })
+            }
             DraftKind::Proclaim { number } => {
                 let value = format!("v\0\n{number}").into_bytes().into();
                 let since = Duration::from_secs(*number + 1);

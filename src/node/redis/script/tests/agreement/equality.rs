@@ -134,7 +134,7 @@ pub(super) fn is_same_answer(
                 && is_same_abstention(one.abstention, other.abstention)
                 && is_same_holder(one, other)
                 && are_same_readers(one, other)
-                && one.waiters == other.waiters
+                && are_same_details(one.details.as_deref(), other.details.as_deref())
         }
         (Answer::Listed(one), Answer::Listed(other)) => {
             let sorted = |of: &ListPage| of.resources.iter().cloned().collect::<BTreeSet<_>>();
@@ -171,6 +171,16 @@ fn is_same_arrival(one: &Queued, other: &Queued) -> bool {
     (one.arrival == 0) == (other.arrival == 0)
         && is_near(Duration::from_micros(one.arrival), Duration::from_micros(other.arrival))
 }
+fn are_same_details(one: Option<&InspectDetails>, other: Option<&InspectDetails>) -> bool {
+    let left = |details: &InspectDetails| details.latch.as_ref().map(|latch| latch.remaining);
+    let timeless = |details: &InspectDetails| {
+        let latch = details.latch.clone().map(|latch| LatchInfo { remaining: Duration::ZERO, ..latch });
+        InspectDetails { latch, ..details.clone() }
+    };
+    one.map(timeless) == other.map(timeless)
+        && is_near(one.and_then(left).unwrap_or_default(), other.and_then(left).unwrap_or_default())
+}
+
 
 /// Whether the holder that the server names also exists in the state, with about the same ttl. The
 /// ttls that one run of the script sets may begin a millisecond apart, so holders with equal ttls
