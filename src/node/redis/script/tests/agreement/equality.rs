@@ -38,6 +38,10 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
             let key = names::latch(&name).as_bytes().to_vec();
             contents.insert(key, (value.collect(), record.expires_at.remaining(now)));
         }
+        if let Some(PermitCount { permits, expires_at }) = state.permit_count(&name, now) {
+            let value = vec![permits.to_string().into_bytes()];
+            contents.insert(names::permits(&name), (value, expires_at.remaining(now)));
+        }
         if let Some(queue) = state.wait_queue(&name, now) {
             let waiters: Vec<_> =
                 queue.entries().iter().map(|entry| entry.waiter.as_bytes().to_vec()).collect();
@@ -167,10 +171,6 @@ pub(super) fn is_same_answer(
     }
 }
 
-fn is_same_arrival(one: &Queued, other: &Queued) -> bool {
-    (one.arrival == 0) == (other.arrival == 0)
-        && is_near(Duration::from_micros(one.arrival), Duration::from_micros(other.arrival))
-}
 fn are_same_details(one: Option<&InspectDetails>, other: Option<&InspectDetails>) -> bool {
     let left = |details: &InspectDetails| details.latch.as_ref().map(|latch| latch.remaining);
     let timeless = |details: &InspectDetails| {
@@ -181,6 +181,10 @@ fn are_same_details(one: Option<&InspectDetails>, other: Option<&InspectDetails>
         && is_near(one.and_then(left).unwrap_or_default(), other.and_then(left).unwrap_or_default())
 }
 
+fn is_same_arrival(one: &Queued, other: &Queued) -> bool {
+    (one.arrival == 0) == (other.arrival == 0)
+        && is_near(Duration::from_micros(one.arrival), Duration::from_micros(other.arrival))
+}
 
 /// Whether the holder that the server names also exists in the state, with about the same ttl. The
 /// ttls that one run of the script sets may begin a millisecond apart, so holders with equal ttls
