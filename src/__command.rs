@@ -12,7 +12,8 @@ use crate::{
 pub use crate::{
     node::redis::NodeConnector,
     quorum::{
-        EffectiveSettings, connectors, effective, list_answering, reconfigure_unless_done, unconnected,
+        AwaitedLock, EffectiveSettings, WaitGraph, WaitStep, connectors, effective, list_answering,
+        reconfigure_unless_done, unconnected,
     },
     settings::arguments::{
         Arguments, load_from, overridden_variables, shared_variables_beside_file, source_of,
@@ -55,7 +56,6 @@ pub fn unpublished_notices(quorum: &Quorum) -> BTreeMap<String, NodeError> {
     nodes.filter_map(|node| Some((node.address().to_string(), node.unpublished()?))).collect()
 }
 
-/// Returns the node urls in a text, such as the value of `REDQUORUM_NODES`. Blanks or commas separate the urls. If no
 /// Returns the label of the client in a lease id, or in the id of an arrival that the client has not chosen.
 #[must_use]
 pub fn label_of(id: &[u8]) -> Option<String> {
@@ -68,6 +68,7 @@ pub fn is_reader(waiter: &LeaseId) -> bool {
     crate::node::names::is_reader(waiter)
 }
 
+/// Returns the node urls in a text, such as the value of `REDQUORUM_NODES`. Blanks or commas separate the urls. If no
 /// `scheme://` follows a comma, the comma is part of a url, because a url may name several Sentinels.
 #[must_use]
 pub fn parse_node_urls(text: &str) -> Vec<String> {

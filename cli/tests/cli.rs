@@ -36,4 +36,5 @@ mod cli {
     mod tickets;
     mod tls;
     mod top;
+    mod waits;
 }

@@ -14,6 +14,7 @@ use crate::{
     latch_view::LatchView,
     lock_view::{LockView, short},
     name,
+    wait_cycles::WaitCycle,
 };
 
 /// The largest number of waiters in a row.
@@ -37,6 +38,9 @@ enum LockKind {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     kind: LockKind,
+    /// Whether the lock is a part of a cycle of clients that wait for each other.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    in_cycle: bool,
     /// The fields that `inspect` prints, too.
     #[serde(flatten)]
     pub(crate) view: LockView,
@@ -78,9 +82,16 @@ pub(crate) struct Cells {
     pub(crate) differing: String,
 }
 
-/// Returns a row for each lock, in the order of the names.
-pub(crate) fn of_listing(listing: &Listing) -> Vec<Row> {
-    listing.locks().map(|(lock, found)| Row::new(lock, found)).collect()
+/// Returns a row for each lock, in the order of the names. Locks that are a part of a cycle are marked.
+pub(crate) fn of_listing(listing: &Listing, cycles: &[WaitCycle]) -> Vec<Row> {
+    let row = |(lock, found): (&LockName, &Inspection)| {
+        let mut row = Row::new(lock, found);
+        if cycles.iter().any(|cycle| cycle.has(lock)) {
+            row.mark();
+        }
+        row
+    };
+    listing.locks().map(row).collect()
 }
 
 /// A latch in the table of `list`.
@@ -135,6 +146,7 @@ impl Row {
     pub(crate) fn sample(name: &str, left: Duration, waiters: u32, cells: Cells) -> Self {
         Self {
             kind: LockKind::Resource,
+            in_cycle: false,
             view: LockView::sample(),
             counter: None,
             waiters,
@@ -167,6 +179,17 @@ impl Row {
         };
         let semaphore = matches!(lock, LockName::Slot { .. }).then_some(resource);
         Self::with(kind_and_view, lock.to_string(), semaphore, found)
+    }
+
+    /// Marks the lock as a part of a cycle of clients that wait for each other.
+    fn mark(&mut self) {
+        self.in_cycle = true;
+        self.cells.state = match self.cells.state {
+            "held" => "held*",
+            "led" => "led*",
+            "shared" => "shared*",
+            state => state,
+        };
     }
 
     fn with(
@@ -202,6 +225,7 @@ impl Row {
         };
         Self {
             kind,
+            in_cycle: false,
             view,
             counter: found.counter(),
             waiters: found.waiters(),
