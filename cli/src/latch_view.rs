@@ -1,6 +1,6 @@
 //! The state of a latch, as text and as JSON, for `latch`, `list` and `inspect`.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use redquorum::{
     __command::label_of,
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{
     counted::{counted, listed},
-    duration::{milliseconds, shown},
+    duration::{coarse, milliseconds},
     name,
     table::{table, width, wrapped},
 };
@@ -113,6 +113,14 @@ impl LatchView {
         }
     }
 
+    /// Returns the arrivals and the number that opens the latch for a cell of a table, such as `3 of 5`.
+    pub(crate) fn cell(&self) -> String {
+        match (self.arrivals, self.count) {
+            (Some(arrivals), Some(count)) => format!("{arrivals} of {count}"),
+            _ => "(unknown)".to_owned(),
+        }
+    }
+
     /// Returns the labels or ids of the arrivals; `None` without arrivals.
     pub(crate) fn names(&self) -> Option<String> {
         let names = self.arrived.iter().map(|arrival| &arrival.name);
@@ -149,7 +157,7 @@ impl fmt::Display for LatchView {
             (true, _) => write!(f, "latch {name} is open: {arrivals}"),
             (false, None) => write!(f, "latch {name} is closed: {arrivals}"),
             (false, Some(left)) => {
-                let left = shown(std::time::Duration::from_secs_f64(left / 1e3));
+                let left = coarse(Duration::from_secs_f64(left / 1e3));
                 write!(f, "latch {name} is closed: {arrivals}, kept for {left} unless it is used")
             }
         }
@@ -222,7 +230,7 @@ mod tests {
     fn a_latch_is_shown_with_its_arrivals() {
         assert_eq!(
             view(5, 3, false).to_string(),
-            "latch migration:42 is closed: 3 of 5 arrivals, kept for 86400.0s unless it is used"
+            "latch migration:42 is closed: 3 of 5 arrivals, kept for 24h unless it is used"
         );
         assert_eq!(view(1, 1, true).to_string(), "latch migration:42 is open: 1 of 1 arrival");
         let unknown = LatchView::unknown(b"x", None, false);

@@ -29,7 +29,7 @@ impl LatchInspection {
         let (count, records) = by_count.into_iter().rev().max_by_key(|(_, records)| records.len())?;
         let arrivals: Arrivals = records.iter().flat_map(|record| record.arrivals.iter().cloned()).collect();
         let most = records.iter().map(|record| record.arrived).max().unwrap_or(0);
-        let arrived = most.max(u32::try_from(arrivals.len()).unwrap_or(u32::MAX));
+        let arrived = most.max(u32::try_from(arrivals.len()).unwrap_or(u32::MAX)).min(count);
         Some(Self {
             count,
             arrived,
@@ -46,7 +46,8 @@ impl LatchInspection {
         self.count
     }
 
-    /// Returns the number of arrivals that the nodes have recorded. Nodes record no arrivals at an open latch.
+    /// Returns the number of arrivals that the nodes have recorded, at most [`count`](Self::count). Nodes record no
+    /// arrivals at an open latch.
     #[must_use]
     pub fn arrived(&self) -> u32 {
         self.arrived
@@ -102,6 +103,7 @@ mod tests {
             ("3a 3bc", 3, 3, true),
             ("3a 3ab", 3, 2, false),
             ("3a 3!", 3, 1, true),
+            ("3abcd 3a", 3, 3, true),
             ("2a 3ab 3c", 3, 3, true),
             ("3ab 2c", 2, 1, false),
         ] {
@@ -120,6 +122,6 @@ mod tests {
     fn a_number_of_arrivals_without_ids_counts() {
         let many = LatchInfo { arrived: 70, arrivals: Arrivals::new(), ..record("9") };
         let latch = LatchInspection::new([&record("9a"), &many].into_iter()).unwrap();
-        assert_eq!((latch.arrived(), latch.is_open(), latch.arrivals().count()), (70, true, 1));
+        assert_eq!((latch.arrived(), latch.is_open(), latch.arrivals().count()), (9, true, 1));
     }
 }

@@ -129,9 +129,9 @@ impl LatchRow {
         };
         let cells = Cells {
             state,
-            whole_owner: view.arrivals(),
-            owner: view.arrivals(),
-            left: latch.map_or_else(|| "-".to_owned(), |latch| duration::shown(latch.remaining())),
+            whole_owner: view.cell(),
+            owner: view.cell(),
+            left: latch.map_or_else(|| "-".to_owned(), |latch| duration::coarse(latch.remaining())),
             waiters: "-".to_owned(),
             queue: "-".to_owned(),
             nodes: format!("{nodes}/{}", found.nodes().count()),

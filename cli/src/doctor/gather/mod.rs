@@ -29,7 +29,7 @@ pub(crate) mod metadata;
 const MAX_QUERY_TIME: Duration = Duration::from_secs(5);
 
 /// The longest time for the lists of all locks.
-const MAX_LISTING_TIME: Duration = Duration::from_secs(5);
+const MAX_LISTING_TIME: Duration = Duration::from_secs(10);
 
 /// Queries all nodes in parallel, and measures the rates of their clocks for the time `watch`. The permissions are
 /// checked for locks with the names in `names`, or for locks with any name if `names` is empty. With a number of
