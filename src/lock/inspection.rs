@@ -118,7 +118,7 @@ impl Inspection {
         self.longest_queue()?.first_waiter()
     }
 
-    /// Returns the waiters at the node with the longest wait queue, in the order of the queue. The list has [at most 64
+    /// Returns the waiters at the node with the longest wait queue, in the order of the queue. The list has [at most 32
     /// waiters](NodeInspection::queue).
     pub fn queue(&self) -> impl Iterator<Item = &LeaseId> {
         self.longest_queue().into_iter().flat_map(NodeInspection::queue)

@@ -59,7 +59,7 @@ impl LatchInspection {
         self.is_open
     }
 
-    /// Returns the ids of the arrivals, in the order of the ids. If a node has recorded more than 64 arrivals, the ids
+    /// Returns the ids of the arrivals, in the order of the ids. If a node has recorded more than 32 arrivals, the ids
     /// on this node are left out.
     pub fn arrivals(&self) -> impl Iterator<Item = &[u8]> {
         self.arrivals.iter().map(|arrival| &**arrival)

@@ -130,7 +130,7 @@ impl NodeInspection {
         self.queue().next()
     }
 
-    /// Returns the ids of the waiters in the wait queue on the node, in the order of the queue. The list has at most 64
+    /// Returns the ids of the waiters in the wait queue on the node, in the order of the queue. The list has at most 32
     /// waiters. The [label](LeaseId::label) of an id names the waiting client. The id of a waiting reader ends with
     /// `:shared`.
     pub fn queue(&self) -> impl Iterator<Item = &LeaseId> {

@@ -14,7 +14,7 @@ use crate::{
 /// The waits of clients for locks that other clients hold, according to one list of locks.
 ///
 /// Clients are distinguished by the part of their lease ids that all lease ids of a client share. The graph has only
-/// the waiters and readers that an inspection names: the first 64 waiters of a lock, and the first 16 readers.
+/// the waiters and readers that an inspection names: the first 32 waiters of a lock, and the first 16 readers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitGraph {
     /// By the client and the lock, the lease ids that the client waits for.

@@ -38,7 +38,7 @@ async fn a_wait_in_one_process_ends_with_the_last_arrival_of_another() {
         (0, "latch deploy:7 is open: 2 of 2 arrivals\n".into())
     );
     // A latch stays open.
-    let later = output(latch(&cluster, &["deploy:7", "--count", "2", "wait", "--wait", "0"])).await;
+    let later = output(latch(&cluster, &["deploy:7", "--count", "2", "wait", "--wait", "20s"])).await;
     assert_eq!(exit_code(&later), 0, "{}", stderr(&later));
 }
 
@@ -48,7 +48,7 @@ async fn a_closed_latch_ends_a_wait_with_82_and_the_arrivals() {
     let mut arrive = latch(&cluster, &["l", "--count", "3", "arrive"]);
     arrive.env("REDQUORUM_LABEL", "web-1");
     assert_eq!(exit_code(&output(arrive).await), 0);
-    for (wait, words) in [("0", "checks once"), ("100ms", "within --wait 100ms")] {
+    for (wait, words) in [("0", "checks once"), ("2s", "within --wait 2s")] {
         let closed = output(latch(&cluster, &["l", "--count", "3", "--wait", wait, "wait"])).await;
         let message = stderr(&closed);
         assert_eq!((exit_code(&closed), stdout(&closed)), (82, String::new()), "{message}");
@@ -58,7 +58,7 @@ async fn a_closed_latch_ends_a_wait_with_82_and_the_arrivals() {
         );
         assert!(message.contains("arrived: web-1"), "{message}");
     }
-    let closed = output(latch(&cluster, &["--json", "l", "--count", "3", "--wait", "0", "wait"])).await;
+    let closed = output(latch(&cluster, &["--json", "l", "--count", "3", "--wait", "2s", "wait"])).await;
     assert!(
         stderr(&closed).starts_with(r#"{"error":{"kind":"latch_closed","exit":82"#),
         "{}",

@@ -70,11 +70,14 @@ pub(crate) struct LatchInfo {
 pub(crate) const READERS_SHOWN: u32 = 16;
 
 /// The number of waiters, and of arrivals at a latch, that an inspection with details shows.
-pub(crate) const DETAILS_SHOWN: u32 = 64;
+pub(crate) const DETAILS_SHOWN: u32 = 32;
 
-/// The largest number of bytes of a reader in an answer: its lease id, and the rest of its ttl. A waiter or an arrival
-/// takes less.
+/// The largest number of bytes of a reader in an answer: its lease id, and the rest of its ttl.
 const MAX_READER_BYTES: usize = 256;
+
+/// The largest number of bytes of a waiter or an arrival in an answer: the label, the uuid, the number and the suffix of
+/// an id, and the ends of both lines.
+const MAX_DETAIL_BYTES: usize = 128;
 
 /// The holder of a resource at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +103,8 @@ impl Operate for Inspect {
     fn longest_answer(&self) -> AnswerSize {
         let (readers, details) = (self.max_readers as usize, self.max_details as usize);
         // The details have waiters and arrivals.
-        AnswerSize { bytes: (readers + 2 * details) * MAX_READER_BYTES, values: 2 * (readers + details) }
+        let bytes = readers * MAX_READER_BYTES + 2 * details * MAX_DETAIL_BYTES;
+        AnswerSize { bytes, values: 2 * (readers + details) }
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {

@@ -106,6 +106,11 @@ async fn the_longest_answers_of_operations_exceed_no_limit() {
     let inspect = |max_readers, max_details| {
         Operation::Inspect(Inspect { resource: resource("shared"), max_readers, max_details })
     };
+    for number in 0..DETAILS_SHOWN {
+        let waiter = format!("{number:0113}");
+        let entered = operation::samples::enqueue("shared", &waiter, &waiter, 0, 30_000);
+        assert!(matches!(&*fixture.call(entered).await, [Answer::Queued(_)]));
+    }
     let latch = Operation::Latch(Latch {
         latch: resource("latch"),
         count: 1024,
