@@ -12,6 +12,8 @@ mod replacing;
 pub(crate) mod shutdown;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "__command")]
+mod wait_graph;
 
 #[cfg(feature = "__command")]
 pub use self::{
@@ -19,6 +21,7 @@ pub use self::{
     builder::effective::{EffectiveSettings, connectors, effective},
     listing::list_answering,
     moving::reconfigure_unless_done,
+    wait_graph::{AwaitedLock, WaitGraph, WaitStep},
 };
 pub use self::{
     admin::{InitOutcome, fingerprint, force_unlock, init, init_if_needed},

@@ -175,7 +175,7 @@ enum NewServer {
 /// Returns the operation that reads the fingerprint of a node.
 fn inspection() -> Operation {
     let resource = Resource::internal(names::INIT.as_bytes());
-    Operation::Inspect(Inspect { resource, max_readers: 0 })
+    Operation::Inspect(Inspect { resource, max_readers: 0, max_details: 0 })
 }
 
 impl Replacing<'_> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redquorum::unstable_redis::redis::cmd;
 use redquorum_tests::{Cluster, eventually};
 use rustix::process::Signal;
 use tokio::{io::AsyncWriteExt, process::Command, time::sleep};
@@ -64,7 +65,7 @@ impl Fixture {
 
     async fn fingerprint(&self, number: usize) -> Option<String> {
         let server = self.cluster.server(number);
-        server.query(redis::cmd("HGET").arg("redquorum:node").arg("fingerprint")).await
+        server.query(cmd("HGET").arg("redquorum:node").arg("fingerprint")).await
     }
 }
 

@@ -8,3 +8,5 @@ mod health;
 mod listing;
 mod moving;
 mod replacing;
+#[cfg(feature = "__command")]
+mod wait_graph;

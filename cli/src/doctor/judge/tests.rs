@@ -31,7 +31,7 @@ fn sound_quorum() -> Facts {
         drift: 0.01,
         clients: None,
     };
-    Facts { expected, nodes: (1..=3).map(node).collect() }
+    Facts { expected, nodes: (1..=3).map(node).collect(), cycles: Ok(Vec::new()) }
 }
 
 fn node(number: u8) -> NodeFacts {
