@@ -676,7 +676,7 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     ),
     (
         |facts| {
-            let fingerprint = "closed for name=redquorum replaced by d:1".to_owned();
+            let fingerprint = format!("closed for {FINGERPRINT} replaced by d:1");
             server(facts).metadata =
                 Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint }))
         },
@@ -686,7 +686,7 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     ),
     (
         |facts| {
-            let fingerprint = "closed for name=redquorum in place of c:1 by 7".to_owned();
+            let fingerprint = format!("closed for {FINGERPRINT} in place of c:1 by 7");
             server(facts).metadata =
                 Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint }))
         },
@@ -740,6 +740,18 @@ const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
         "node-2:6379 and node-3:6379 are on one machine (10.0.0.3)",
     ),
     (|facts| facts.nodes[1].hosts.clear(), "machines", Level::Warn, "cannot tell"),
+    (
+        |facts| facts.cycles = Ok(vec!["2 clients wait for each other".to_owned()]),
+        "waits",
+        Level::Warn,
+        "2 clients wait for each other; redquorum force-unlock",
+    ),
+    (
+        |facts| facts.cycles = Err("no quorum answers".to_owned()),
+        "waits",
+        Level::Ok,
+        "not searched: no quorum answers",
+    ),
     (
         |facts| clock(facts).ahead = 2.0,
         "clocks",
