@@ -1,5 +1,6 @@
-//! The reports during a wait: the holder of the lock, the arrivals at a latch, and a shortage of votes. `run` and `elect`
-//! report on the wait for a lock, `latch` on the wait for a latch, `observe` on shortages, and `app` and `init` on the wait for connections.
+//! The reports during a wait: the holder of the lock, the arrivals at a latch, and a shortage of votes. `run` and
+//! `elect` report on the wait for a lock, `latch` on the wait for a latch, `observe` on shortages, and `app` and `init`
+//! on the wait for connections.
 
 use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 

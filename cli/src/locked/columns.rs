@@ -15,8 +15,8 @@ const FLEXIBLE: [usize; 4] = [0, 2, 4, 6];
 /// The smallest width of a shortened column.
 const MIN_WIDTH: usize = 9;
 
-/// Returns the head and a line for each row, which has a name and cells. The lines are fitted to a terminal with this number of columns, or left
-/// whole without a number.
+/// Returns the head and a line for each row, which has a name and cells. The lines are fitted to a terminal with this
+/// number of columns, or left whole without a number.
 pub(crate) fn lines<'a>(
     rows: impl IntoIterator<Item = (&'a str, &'a Cells)>,
     columns: Option<u16>,
