@@ -23,6 +23,7 @@ pub struct WaitGraph {
 
 /// The lock that a client waits for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(clippy::exhaustive_enums, reason = "the command of exactly this version matches each kind of lock")]
 pub enum AwaitedLock {
     /// A lock.
     Lock(LockName),
@@ -65,6 +66,7 @@ impl<'a> SemaphoreView<'a> {
 
 /// A step of a cycle: a client waits for a lease of the next client.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WaitStep {
     /// The lease id under which the client waits.
     pub waiter: LeaseId,
