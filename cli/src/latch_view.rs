@@ -196,7 +196,7 @@ impl LatchByNode {
             let recorded = node.arrivals();
             LatchOnNode {
                 node: node.address().to_owned(),
-                arrivals: recorded.map(|(arrivals, _)| arrivals).or(error.is_none().then_some(0)),
+                arrivals: recorded.map(|(arrivals, _)| arrivals).or_else(|| error.is_none().then_some(0)),
                 count: recorded.map(|(_, count)| count),
                 error,
                 abstains: node.abstention().map(ToString::to_string),
