@@ -170,7 +170,8 @@ impl Quorum {
     /// The call returns when every unlock is confirmed, or at the end of `grace`, counted from the call. The call waits
     /// longer only while a lease may block its resource, because no quorum of nodes has confirmed the unlock. The keys
     /// of such a lease expire at the latest a ttl and an attempt timeout after the grant, or a ttl and a quarter of a
-    /// ttl (or a node timeout, if that is longer) after the last renewal. If a node has answered the last renewal, its keys expire a ttl after the answer.
+    /// ttl (or a node timeout, if that is longer) after the last renewal. If a node has answered the last renewal, its
+    /// keys expire a ttl after the answer.
     ///
     /// The client sends unconfirmed unlocks again in the background while the runtime runs, for at most `max_ttl`. If
     /// the runtime has ended, the report names the resources whose leases ended with the runtime, for every node.
