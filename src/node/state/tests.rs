@@ -19,6 +19,7 @@ mod admission;
 mod guard;
 mod leading;
 mod readers;
+mod sequences;
 mod transfer;
 mod wait_queue;
 
