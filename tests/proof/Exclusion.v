@@ -312,7 +312,7 @@ Proof.
   - exact (i_exclusion s I).
 Qed.
 
-(** The node does not touch the guard, and each key that it changes is of an ended lease, or expired. *)
+(** The node does not touch the guard, and changes only keys that have expired, or whose lease has ended. *)
 Lemma invariant_keys s n x' :
   invariant s -> restart_guard x' = restart_guard (nodes s n) ->
   (forall l, keys x' l = keys (nodes s n) l \/ ended (all_clients s) l \/

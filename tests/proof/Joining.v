@@ -71,19 +71,16 @@ Proof.
   - split; [lia|]. right. exists t0. split; [lia|exact E].
 Qed.
 
-Lemma run_is_reachable s n m' c' :
-  reachable C s -> node_run C (now s) (all_clients s) n (nodes s n) m' c' ->
-  exists s', reachable C s' /\ now s' = now s /\ all_clients s' = c' /\ nodes s' n = m' /\
+Lemma run_is_reachable t n c m m' c' : node_run C t n c m m' c' ->
+  forall s, reachable C s -> now s = t -> all_clients s = c -> nodes s n = m ->
+  exists s', reachable C s' /\ now s' = t /\ all_clients s' = c' /\ nodes s' n = m' /\
     forall k, k <> n -> nodes s' k = nodes s k.
 Proof.
-  intros R H. inversion H as [E1 E2|m1 c1 H1 E1 E2|m1 m2 c2 H1 H2 E1 E2]; subst.
-  - exists s. auto.
-  - eexists. split; [eapply Move; [exact R|apply NodeMoves; exact H1]|]. cbn.
-    rewrite update_same. repeat split; auto. intros k Hk. rewrite update_other; congruence.
-  - eexists. split.
-    + eapply Move; [eapply Move; [exact R|apply NodeMoves; exact H1]|].
-      apply (NodeMoves _ _ n m' c'). cbn. rewrite update_same. exact H2.
-    + cbn. rewrite update_same. repeat split; auto. intros k Hk. rewrite !update_other; congruence.
+  induction 1 as [c m|c m m1 c1 m' c' H _ IH]; intros s R Ht Hc Hm; [exists s; auto|].
+  destruct (IH {| now := t; nodes := update (nodes s) n m1; all_clients := c1 |}) as (s' & A & B & D & E & F);
+    [|reflexivity|reflexivity|apply update_same|].
+  - eapply Move; [exact R|]. rewrite <- Ht. apply NodeMoves. rewrite Ht, Hc, Hm. exact H.
+  - exists s'. repeat split; auto. intros k Hk. rewrite F by exact Hk. cbn. apply update_other. congruence.
 Qed.
 
 Theorem every_run_is_a_run_of_the_model w : net_reachable w -> exists s, reachable C s /\ is_in w s.
@@ -105,9 +102,9 @@ Proof.
       split; [eapply Move; [exact R|apply ClientMoves; rewrite Hnow, Hcl; exact Hm]|].
       split; [exact Hnow|]. split; [reflexivity|]. exact Hrel.
     + destruct (execution_refines C p grain grain_is_positive all_write lasts_is_rounded_up
-        renewals_after_is_rounded_up time_is_usual n (net_now w) _ _ (Hrel n) _ o r c i x Hx A4 A8 He) as (m' & Hrun & Hrel').
-      rewrite <- Hnow, <- Hcl in Hrun.
-      destruct (run_is_reachable s n m' c R Hrun) as (s' & R' & N' & C' & M' & O').
+        renewals_after_is_rounded_up time_is_usual n (net_now w) _ _ _ o r c i x (Hrel n) Hx A4 A8 He)
+        as (m' & Hrun & Hrel').
+      destruct (run_is_reachable _ _ _ _ _ _ Hrun s R Hnow Hcl eq_refl) as (s' & R' & N' & C' & M' & O').
       exists s'. split; [exact R'|]. split; [cbn; congruence|]. split; [exact C'|].
       intros k. cbn. destruct (update_cases (net_nodes w) n k x) as [[<- ->]|[Ne ->]].
       * rewrite M'. exact Hrel'.

@@ -18,7 +18,7 @@ Definition lease_id := nat.
 
 (** Everything that does not change in a run. *)
 Record configuration := {
-  (** Whether these nodes are enough to decide. [Majority] sets it to majorities (src/algorithm/tally.rs). *)
+  (** Whether these nodes are enough to decide: in [Majority], a majority (src/algorithm/tally.rs). *)
   is_quorum : list node -> Prop;
   (** The wall clock of a node, as a function of real time (src/node/state/time.rs). *)
   node_clock : node -> Z -> Z;
@@ -36,7 +36,7 @@ Record configuration := {
   renewals_after : Z;
   (** The validity of a lease for a ttl (src/algorithm/validity.rs: [Validity::window]). *)
   validity : Z -> Z;
-  (** Whether assumption A8 is made: a node remembers its counters, or its clock is not behind. *)
+  (** Whether assumption A8 is made: nodes remember counters, or have clocks that are not behind. *)
   counters_are_kept : Prop }.
 
 (** Two leases conflict unless both only read, or unless they are one lease. *)
@@ -70,7 +70,7 @@ Record round := {
   round_lease : lease_id;
   round_start : Z;       (** the real time directly before the first request is sent *)
   round_ttl : Z;
-  is_attempt : bool      (** whether it is the lock round of an attempt; otherwise a renewal *) }.
+  is_attempt : bool      (** whether the round is the lock round of an attempt; otherwise a renewal *) }.
 
 (** A granted lock, or a renewal that counts: the vote of a node for a round. *)
 Record answer := { answer_round : round; answer_node : node; answer_time : Z }.
@@ -255,11 +255,13 @@ Definition is_phase_of_renewal (n : node) (t : Z) (c : clients) (x : node_state)
 Definition bound_of_write_back (x : node_state) (l : lease_id) : Z := if reads C l then phase x else counter x.
 
 (** The redemption of a ticket (src/node/state/transfer.rs: [check_proof]): unless the lease has the key already, neither
-    counter nor minimum token exceed the proof, and the vote exceeds the proof. *)
+    counter nor minimum token exceed the proof. The vote exceeds the proof by the hint of the redemption, if the node's
+    clock is not more than an hour behind the proof (A8). *)
 Definition meets_proof (n : node) (t : Z) (x : node_state) (l : lease_id) (v : Z) (proof : option Z) : Prop :=
   match proof with
   | None => True
-  | Some p => is_live n t (keys x l) \/ counter x <= p /\ minimum_token x <= p /\ p < v
+  | Some p => is_live n t (keys x l) \/
+      counter x <= p /\ minimum_token x <= p /\ (counters_are_kept C -> p < v)
   end.
 
 (** Assumption A8, where a node loses a counter or may have lost one: the number from which the node continues is above
@@ -319,7 +321,7 @@ Inductive node_step (t : Z) (c : clients) (n : node) (x : node_state) : node_sta
     node_step t c n x
       {| keys := ks; counter := v; minimum_token := minimum_token x; phase := p; restart_guard := restart_guard x |} c
 
-(** The node unlocks: it deletes the key of the lease, or changes the end of the key to the rest of a minimum hold
+(** The node unlocks: the key of the lease is deleted, or ends with the rest of a minimum hold
     (src/node/state/unlock.rs). *)
 | Unlock l k :
     ended c l -> keys x l <> None ->
@@ -389,7 +391,7 @@ Proof. unfold update. destruct (Nat.eqb_spec i j); auto. Qed.
 Lemma conflict_dec C a b : {conflict C a b} + {~ conflict C a b}.
 Proof.
   unfold conflict. destruct (Nat.eq_dec a b) as [->|E]; [right; tauto|].
-  destruct (reads C a), (reads C b); [right|left|left|left]; intuition congruence.
+  destruct (reads C a), (reads C b); (left; intuition congruence) || (right; intuition congruence).
 Qed.
 Lemma conflict_sym C a b : conflict C a b -> conflict C b a.
 Proof. unfold conflict. intuition congruence. Qed.

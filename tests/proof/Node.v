@@ -2,8 +2,8 @@
     [RestartGuard::PerConnection]. [Refinement] proves that its steps are steps of the model, and run.sh compares the
     extracted program with [NodeState::apply].
 
-    All times are milliseconds of the node's clock. Not executed: wait queues, marks, readers, transfers, groups of
-    resources, initialisations and moves of a quorum (README.md). *)
+    All times are milliseconds of the node's clock. Not executed: wait queues, marks, readers, groups of resources,
+    initialisations and moves of a quorum (README.md). *)
 From Coq Require Import ZArith List Bool.
 From Redquorum Require Import Model.
 Import ListNotations.
@@ -37,6 +37,7 @@ Inductive operation :=
 | WriteBackOp (l : lease_id) (T : Z)
 | RenewOp (l : lease_id) (holds ttl T : Z)
 | UnlockOp (l : lease_id) (leaves : tombstone) (rest : option Z)
+| TransferOp (l : lease_id) (ttl hint : Z) (from : lease_id) (proof : option Z)
 | RegisterOp
 | SweepOp                                    (** the deletion of expired data *)
 | RestartOp (i : incarnation)                (** a restart with all data *)
@@ -124,6 +125,20 @@ Definition with_lock_and_counter k c := {| d_lock := k; d_counter := c; d_tombst
   d_metadata := d_metadata x; d_quarantine := d_quarantine x; d_incarnation := d_incarnation x |}.
 End Reads.
 
+(** The lock of a lease without a tombstone on a node that may vote, without regard to queues
+    (src/node/state/lock.rs: [grant_keeping_marks]). *)
+Definition grant (p : parameters) (x : node_data) (t : Z) (l : lease_id) (ttl hint : Z) : node_data * reply :=
+  if is_of_another t x l then (x, Held) else
+  let (v, is_repeated) := vote_for t x l hint in
+  if negb is_repeated && (largest_counter <? v) then (x, InvalidCounter) else
+  let holds := if is_repeated then match held t x with Some (_, h, _) => h | None => 1 end else 1 in
+  (with_lock_and_counter x (written t x l holds ttl) (stored t x p (Z.max (value_or (value t x) 0) v)), Granted v).
+
+(** Whether the node shows that no third lease can have held the resource since the token [T] (src/node/state/renew.rs:
+    [proves_token], src/node/state/transfer.rs: [check_proof]). *)
+Definition proves (x : node_data) (t : Z) (T : Z) : bool :=
+  (minimum_token_of x <=? T) && match value t x with Some v => v <=? T | None => false end.
+
 (** The execution of one operation at the node's time [t], for a connection that has registered in the incarnation [i]
     (src/node/state/mod.rs: [NodeState::apply]). *)
 Definition execute (p : parameters) (x : node_data) (t : Z) (i : incarnation) (o : operation) : node_data * reply :=
@@ -131,11 +146,7 @@ Definition execute (p : parameters) (x : node_data) (t : Z) (i : incarnation) (o
   | LockOp l ttl hint =>
     if abstains t x i then (x, Abstains) else
     if has_tombstone t x l then (x, HasTombstone) else
-    if is_of_another t x l then (x, Held) else
-    let (v, is_repeated) := vote_for t x l hint in
-    if negb is_repeated && (largest_counter <? v) then (x, InvalidCounter) else
-    let holds := if is_repeated then match held t x with Some (_, h, _) => h | None => 1 end else 1 in
-    (with_lock_and_counter x (written t x l holds ttl) (stored t x p (Z.max (value_or (value t x) 0) v)), Granted v)
+    grant p x t l ttl hint
   | WriteBackOp l T =>
     if abstains t x i then (x, Abstains) else
     if is_ours t x l && (minimum_token_of x <=? T) && (value_or (value t x) (start_of t) <=? T)
@@ -144,13 +155,12 @@ Definition execute (p : parameters) (x : node_data) (t : Z) (i : incarnation) (o
   | RenewOp l holds ttl T =>
     if has_tombstone t x l then (x, HasTombstone) else
     if is_of_another t x l then (x, Held) else
-    let proves := (minimum_token_of x <=? T) && match value t x with Some v => v <=? T | None => false end in
     let v := match value t x with
              | Some v => Z.max v T
              | None => Z.min (Z.max (start_of t) (T + 1)) largest_counter
              end in
     (with_lock_and_counter x (written t x l holds ttl) (stored t x p v),
-     if abstains_from_renewals t x i then RenewedInQuarantine else Renewed proves)
+     if abstains_from_renewals t x i then RenewedInQuarantine else Renewed (proves x t T))
   | UnlockOp l leaves rest =>
     let deleted := is_ours t x l in
     let k := if deleted then
@@ -166,6 +176,18 @@ Definition execute (p : parameters) (x : node_data) (t : Z) (i : incarnation) (o
           else d_tombstones x;
         d_metadata := d_metadata x; d_quarantine := d_quarantine x; d_incarnation := d_incarnation x |},
      Unlocked (if deleted then 1 else 0))
+  | TransferOp l ttl hint from proof =>
+    if abstains t x i then (x, Abstains) else
+    if has_tombstone t x l || (negb (is_ours t x l) && has_tombstone t x from) then (x, HasTombstone) else
+    let is_given := is_ours t x from && negb (Nat.eqb from l) in
+    let x1 := if is_given then with_lock_and_counter x None (d_counter x) else x in
+    let is_refuted := match proof with
+                      | Some T => negb (is_ours t x l) && negb (is_given && proves x t T)
+                      | None => false
+                      end in
+    if is_refuted && negb (is_of_another t x1 l) then (x, NotWrittenBack (value_or (value t x) 0)) else
+    let (x2, r) := grant p x1 t l ttl hint in
+    (match r with Granted _ => x2 | _ => x end, r)
   | RegisterOp =>
     if has_metadata_of x (d_incarnation x) then (x, RegisteredNow) else
     ({| d_lock := d_lock x; d_counter := d_counter x; d_tombstones := d_tombstones x;

@@ -62,6 +62,14 @@ Inductive exchange (c : clients) (n : node) (t : Z) : operation -> reply -> clie
       | Granted v => unless_granted c l (add_confirmation (add_answer c (lock_round l a) n t) l v n)
       | _ => c
       end
+| ExchangeTransfer l a ttl hint from r :
+    attempts c l = Some a -> attempt_ttl a <= ttl * grain -> ended c from ->
+    match attempt_proof a with Some T => hint = T + 1 | None => True end ->
+    exchange c n t (TransferOp l ttl hint from (attempt_proof a)) r
+      match r with
+      | Granted v => unless_granted c l (add_confirmation (add_answer c (lock_round l a) n t) l v n)
+      | _ => c
+      end
 | ExchangeWriteBack l T r :
     tokens c l = Some T ->
     exchange c n t (WriteBackOp l T) r
@@ -75,22 +83,34 @@ Inductive exchange (c : clients) (n : node) (t : Z) : operation -> reply -> clie
 | ExchangeSweep r : exchange c n t SweepOp r c.
 
 (** A8, for one operation: a missing counter begins above each token that the node has confirmed, and so does the
-    minimum token of a registration. *)
+    minimum token of a registration. The token of a ticket is at most an hour ahead of the node's clock. *)
 Definition meets_A8 (c : clients) (n : node) (t : Z) (x : node_data) (o : operation) : Prop :=
   match o with
   | LockOp _ _ _ | WriteBackOp _ _ | RenewOp _ _ _ _ =>
       value (node_time n t) x = None -> is_above_confirmed C c n (start_of (node_time n t))
+  | TransferOp _ _ _ _ proof =>
+      (value (node_time n t) x = None -> is_above_confirmed C c n (start_of (node_time n t))) /\
+      match proof with
+      | Some T => counters_are_kept C -> T <= (node_time n t / 1000 + 3600) * 1000000
+      | None => True
+      end
   | RegisterOp =>
       has_metadata_of x (d_incarnation x) = false ->
       is_above_confirmed C c n (Z.max (minimum_token_of x) (minimum_token_at (node_time n t)))
   | _ => True
   end.
 
-(** No step, one step or two steps of a node of the model. *)
-Inductive node_run (t : Z) (c : clients) (n : node) (m : node_state) : node_state -> clients -> Prop :=
-| NoStep : node_run t c n m m c
-| OneStep m' c' : node_step C t c n m m' c' -> node_run t c n m m' c'
-| TwoSteps m1 m' c' : node_step C t c n m m1 c -> node_step C t c n m1 m' c' -> node_run t c n m m' c'.
+(** Any number of steps of a node of the model, at one instant. *)
+Inductive node_run (t : Z) (n : node) : clients -> node_state -> node_state -> clients -> Prop :=
+| NoStep c m : node_run t n c m m c
+| Steps c m m1 c1 m' c' : node_step C t c n m m1 c1 -> node_run t n c1 m1 m' c' -> node_run t n c m m' c'.
+
+Lemma one_step t n c m m' c' : node_step C t c n m m' c' -> node_run t n c m m' c'.
+Proof. intros H. eapply Steps; [exact H|apply NoStep]. Qed.
+
+Lemma run_trans t n c m m1 c1 m' c' :
+  node_run t n c m m1 c1 -> node_run t n c1 m1 m' c' -> node_run t n c m m' c'.
+Proof. induction 1; intros H1; [exact H1|eapply Steps; eauto]. Qed.
 
 (** * Lemmas *)
 
@@ -201,24 +221,32 @@ Proof.
 Qed.
 
 Lemma run_after m1 m' c c' :
-  (m1 = m \/ node_step C t c n m m1 c) -> node_step C t c n m1 m' c' -> node_run t c n m m' c'.
-Proof. intros [->|H] H'; [apply OneStep|eapply TwoSteps]; eassumption. Qed.
+  (m1 = m \/ node_step C t c n m m1 c) -> node_step C t c n m1 m' c' -> node_run t n c m m' c'.
+Proof. intros [->|H] H'; [|eapply Steps; [exact H|]]; apply one_step; exact H'. Qed.
 
 Lemma stored_value v a e : stored (node_time n t) x p v = Some (a, e) -> a = v.
 Proof. unfold stored. destruct (found (node_time n t) x) as [[u f]|]; intros [= <- _]; reflexivity. Qed.
 
 (** ** Theorems: each operation of the executable node *)
 
-Theorem lock_refines c l a ttl hint i x' v :
-  attempts c l = Some a -> attempt_proof a = None -> attempt_ttl a <= ttl * grain ->
-  (has_metadata_of x i = true -> i = d_incarnation x) -> meets_A8 c n t x (LockOp l ttl hint) ->
-  execute p x (node_time n t) i (LockOp l ttl hint) = (x', Granted v) ->
-  exists m', node_run t c n m m' (unless_granted c l (add_confirmation (add_answer c (lock_round l a) n t) l v n)) /\
+(** What the proof of a redemption needs. *)
+Definition shows_proof (l : lease_id) (hint : Z) (proof : option Z) : Prop :=
+  match proof with
+  | None => True
+  | Some T => is_ours (node_time n t) x l = true \/
+      proves x (node_time n t) T = true /\ hint = T + 1 /\
+      (counters_are_kept C -> T <= (node_time n t / 1000 + 3600) * 1000000)
+  end.
+
+Lemma grant_refines c l a ttl hint x' v :
+  attempts c l = Some a -> attempt_ttl a <= ttl * grain -> shows_proof l hint (attempt_proof a) ->
+  may_vote C n m t ->
+  (value (node_time n t) x = None -> is_above_confirmed C c n (start_of (node_time n t))) ->
+  grant p x (node_time n t) l ttl hint = (x', Granted v) ->
+  exists m', node_run t n c m m' (unless_granted c l (add_confirmation (add_answer c (lock_round l a) n t) l v n)) /\
     is_related n t x' m'.
 Proof.
-  intros Ha Hp Httl A4 A8 H. destruct (time_is_usual n t) as [T0 _]. cbn [execute] in H.
-  destruct (abstains (node_time n t) x i) eqn:Ab; [discriminate|].
-  destruct (has_tombstone (node_time n t) x l); [discriminate|].
+  intros Ha Httl Hp Hvote A8 H. destruct (time_is_usual n t) as [T0 _]. unfold grant in H.
   destruct (is_of_another (node_time n t) x l) eqn:Eo; [discriminate|].
   destruct (vote_for (node_time n t) x l hint) as [v' is_repeated] eqn:Ev.
   destruct (negb is_repeated && (largest_counter <? v')); [discriminate|]. injection H as <- ->.
@@ -243,9 +271,15 @@ Proof.
     restart_guard := restart_guard m1 |}.
   split.
   - eapply run_after; [exact Hm1|]. apply Lock with (a := a); auto.
-    + unfold may_vote. rewrite Hg. apply (voter_may_vote i A4 Ab).
+    + unfold may_vote. rewrite Hg. exact Hvote.
     + unfold is_free_for. rewrite Hk. apply free_is_free. exact Eo.
-    + rewrite Hp. exact I.
+    + unfold meets_proof, shows_proof in *. destruct (attempt_proof a) as [T|]; [|exact I].
+      rewrite Hk, Hmin, Hc, (r_minimum n t x m related).
+      destruct Hp as [Hp|(Hp & Hh & Hcap)]; [left; apply ours_is_live; exact Hp|].
+      unfold proves in Hp. apply andb_true_iff in Hp. destruct Hp as [P1 P2]. apply Z.leb_le in P1.
+      unfold vote_for, hinted in Ev. destruct (value (node_time n t) x) as [u|]; [|discriminate]. apply Z.leb_le in P2.
+      cbn [value_or] in *. destruct (is_ours (node_time n t) x l) eqn:Ei; [left; apply ours_is_live; exact Ei|right].
+      cbn [andb] in Ev. injection Ev as <- _. split; [lia|]. split; [lia|]. intros K. specialize (Hcap K). lia.
     + unfold writes_key. rewrite Hk. apply written_is_written; assumption.
     + left. split; [reflexivity|]. rewrite all_write. discriminate.
   - constructor; cbn [keys counter minimum_token restart_guard d_counter with_lock_and_counter].
@@ -255,11 +289,26 @@ Proof.
     + rewrite Hg. exact (r_guard n t x m related).
 Qed.
 
+Theorem lock_refines c l a ttl hint i x' v :
+  attempts c l = Some a -> attempt_proof a = None -> attempt_ttl a <= ttl * grain ->
+  (has_metadata_of x i = true -> i = d_incarnation x) -> meets_A8 c n t x (LockOp l ttl hint) ->
+  execute p x (node_time n t) i (LockOp l ttl hint) = (x', Granted v) ->
+  exists m', node_run t n c m m' (unless_granted c l (add_confirmation (add_answer c (lock_round l a) n t) l v n)) /\
+    is_related n t x' m'.
+Proof.
+  intros Ha Hp Httl A4 A8 H. cbn [execute] in H.
+  destruct (abstains (node_time n t) x i) eqn:Ab; [discriminate|].
+  destruct (has_tombstone (node_time n t) x l); [discriminate|].
+  eapply grant_refines; try eassumption.
+  - rewrite Hp. exact I.
+  - exact (voter_may_vote i A4 Ab).
+Qed.
+
 Theorem write_back_refines c l T i x' :
   tokens c l = Some T ->
   (has_metadata_of x i = true -> i = d_incarnation x) -> meets_A8 c n t x (WriteBackOp l T) ->
   execute p x (node_time n t) i (WriteBackOp l T) = (x', WrittenBack) ->
-  exists m', node_run t c n m m' (unless_granted c l (add_confirmation c l T n)) /\ is_related n t x' m'.
+  exists m', node_run t n c m m' (unless_granted c l (add_confirmation c l T n)) /\ is_related n t x' m'.
 Proof.
   intros Ht A4 A8 H. cbn [execute] in H.
   destruct (abstains (node_time n t) x i) eqn:Ab; [discriminate|].
@@ -288,7 +337,7 @@ Theorem renew_refines c q le holds ttl i x' r :
   (has_metadata_of x i = true -> i = d_incarnation x) ->
   meets_A8 c n t x (RenewOp (round_lease q) holds ttl (token le)) ->
   execute p x (node_time n t) i (RenewOp (round_lease q) holds ttl (token le)) = (x', r) ->
-  exists m', node_run t c n m m' match r with Renewed _ => add_answer c q n t | _ => c end /\ is_related n t x' m'.
+  exists m', node_run t n c m m' match r with Renewed _ => add_answer c q n t | _ => c end /\ is_related n t x' m'.
 Proof.
   intros Hq Hle Httl A4 A8 H. destruct (time_is_usual n t) as [_ T1]. cbn [execute] in H.
   destruct (has_tombstone (node_time n t) x (round_lease q)); [injection H as <- <-; exists m; split; [apply NoStep|assumption]|].
@@ -322,7 +371,7 @@ Qed.
 
 Theorem unlock_refines c l leaves rest i x' r :
   ended c l -> execute p x (node_time n t) i (UnlockOp l leaves rest) = (x', r) ->
-  exists m', node_run t c n m m' c /\ is_related n t x' m'.
+  exists m', node_run t n c m m' c /\ is_related n t x' m'.
 Proof.
   intros He H. cbn [execute] in H. injection H as <- _.
   destruct (is_ours (node_time n t) x l) eqn:Ei.
@@ -331,7 +380,7 @@ Proof.
     match goal with |- exists m', _ /\ is_related _ _ ?x' m' =>
       exists {| keys := update (keys m) l (keys_in_model x' l); counter := counter m; minimum_token := minimum_token m;
         phase := phase m; restart_guard := restart_guard m |} end.
-    split; [apply OneStep, Unlock; assumption|]. destruct related as [A B D E]. constructor; cbn [keys counter minimum_token restart_guard d_counter]; auto.
+    split; [apply one_step, Unlock; assumption|]. destruct related as [A B D E]. constructor; cbn [keys counter minimum_token restart_guard d_counter]; auto.
     intros l'. match goal with |- update _ _ ?k _ = _ =>
       destruct (update_cases (keys m) l l' k) as [[<- ->]|[N ->]] end; [reflexivity|].
     rewrite A. unfold keys_in_model. cbn [d_lock]. unfold is_ours, held in *.
@@ -343,19 +392,19 @@ Qed.
 
 Theorem register_refines c i x' r :
   meets_A8 c n t x RegisterOp -> execute p x (node_time n t) i RegisterOp = (x', r) ->
-  exists m', node_run t c n m m' c /\ is_related n t x' m'.
+  exists m', node_run t n c m m' c /\ is_related n t x' m'.
 Proof.
   intros A8 H. cbn [execute] in H. cbn [meets_A8] in A8.
   destruct (has_metadata_of x (d_incarnation x)) eqn:R; injection H as <- _.
   - exists m. split; [apply NoStep|assumption].
-  - eexists. split; [apply OneStep, Register, A8; reflexivity|]. destruct related as [A B D E].
+  - eexists. split; [apply one_step, Register, A8; reflexivity|]. destruct related as [A B D E].
     constructor; cbn [keys counter minimum_token restart_guard d_counter minimum_token_of d_metadata d_incarnation]; auto.
     cbn. split; [lia|]. left. reflexivity.
 Qed.
 
 Theorem sweep_refines c i x' r :
   execute p x (node_time n t) i SweepOp = (x', r) ->
-  exists m', node_run t c n m m' c /\ is_related n t x' m'.
+  exists m', node_run t n c m m' c /\ is_related n t x' m'.
 Proof.
   intros H. cbn [execute] in H. injection H as <- _. destruct related as [A B D E].
   assert (G : guard_is_related n t {| d_lock := held (node_time n t) x; d_counter := found (node_time n t) x;
@@ -372,7 +421,7 @@ Proof.
     destruct (is_past (node_time n t) e'); [discriminate|]. intros [= <- <-]. eapply B. reflexivity. }
   destruct (d_lock x) as [[[l h] e]|] eqn:L; [destruct (is_past (node_time n t) e) eqn:P|].
   - eexists. split.
-    + apply OneStep, (Expire _ _ _ _ _ l). rewrite A. unfold keys_in_model. rewrite L, Nat.eqb_refl, live_iff. congruence.
+    + apply one_step, (Expire _ _ _ _ _ l). rewrite A. unfold keys_in_model. rewrite L, Nat.eqb_refl, live_iff. congruence.
     + constructor; cbn [keys counter minimum_token restart_guard d_counter]; auto.
       intros l'. unfold keys_in_model, held. cbn [d_lock]. rewrite L, P.
       destruct (update_cases (keys m) l l' None) as [[_ ->]|[N ->]]; [reflexivity|].
@@ -383,20 +432,81 @@ Proof.
     intros l'. rewrite A. unfold keys_in_model, held. cbn [d_lock]. rewrite L. reflexivity.
 Qed.
 
+End OneNode.
+
+(** A transfer is an unlock of the earlier lease and a lock. *)
+Theorem transfer_refines n t x m c l a ttl hint from i x' v :
+  is_related n t x m ->
+  attempts c l = Some a -> attempt_ttl a <= ttl * grain -> ended c from ->
+  match attempt_proof a with Some T => hint = T + 1 | None => True end ->
+  (has_metadata_of x i = true -> i = d_incarnation x) ->
+  meets_A8 c n t x (TransferOp l ttl hint from (attempt_proof a)) ->
+  execute p x (node_time n t) i (TransferOp l ttl hint from (attempt_proof a)) = (x', Granted v) ->
+  exists m', node_run t n c m m' (unless_granted c l (add_confirmation (add_answer c (lock_round l a) n t) l v n)) /\
+    is_related n t x' m'.
+Proof.
+  intros R Ha Httl He Hh A4 [A8 Hcap] H. cbn [execute] in H.
+  destruct (abstains (node_time n t) x i) eqn:Ab; [discriminate|].
+  pose proof (voter_may_vote n t x m R i A4 Ab) as Hvote.
+  destruct (has_tombstone (node_time n t) x l || _); [discriminate|].
+  set (is_given := is_ours (node_time n t) x from && negb (Nat.eqb from l)) in *.
+  set (x1 := if is_given then with_lock_and_counter x None (d_counter x) else x) in *.
+  set (is_refuted := match attempt_proof a with
+                     | Some T => negb (is_ours (node_time n t) x l) && negb (is_given && proves x (node_time n t) T)
+                     | None => false end) in *.
+  destruct (is_refuted && negb (is_of_another (node_time n t) x1 l)) eqn:Er; [discriminate|].
+  destruct (grant p x1 (node_time n t) l ttl hint) as [x2 r] eqn:G. injection H as <- ->.
+  assert (Er' : is_refuted = false).
+  { destruct is_refuted; [|reflexivity]. cbn [andb] in Er. apply negb_false_iff in Er. unfold grant in G.
+    rewrite Er in G. discriminate. }
+  assert (V : value (node_time n t) x1 = value (node_time n t) x) by (unfold x1; destruct is_given; reflexivity).
+  assert (M : minimum_token_of x1 = minimum_token_of x) by (unfold x1; destruct is_given; reflexivity).
+  assert (U : exists m1, node_run t n c m m1 c /\ is_related n t x1 m1 /\ may_vote C n m1 t).
+  { unfold x1. destruct is_given eqn:Eg; [|exists m; split; [apply NoStep|auto]].
+    apply andb_true_iff in Eg. destruct Eg as [Ei Ne].
+    exists {| keys := update (keys m) from None; counter := counter m; minimum_token := minimum_token m;
+      phase := phase m; restart_guard := restart_guard m |}.
+    pose proof (ours_is_live n t x m R from Ei) as L.
+    split; [apply one_step, Unlock; [exact He|destruct (keys m from); [discriminate|destruct L]]|].
+    split; [|exact Hvote]. destruct R as [A B D E]. constructor; cbn [keys counter minimum_token restart_guard]; auto.
+    intros l'. unfold keys_in_model. cbn [d_lock with_lock_and_counter].
+    destruct (update_cases (keys m) from l' None) as [[_ ->]|[Ne' ->]]; [reflexivity|]. rewrite A. unfold keys_in_model.
+    unfold is_ours, held in Ei. destruct (d_lock x) as [[[l0 h] e]|]; [|reflexivity].
+    destruct (is_past (node_time n t) e); [discriminate|]. apply Nat.eqb_eq in Ei. subst l0.
+    destruct (Nat.eqb_spec from l'); congruence. }
+  destruct U as (m1 & U1 & U2 & U3).
+  destruct (grant_refines n t x1 m1 U2 c l a ttl hint x2 v Ha Httl) as (m' & G1 & G2); [|exact U3|rewrite V; exact A8|exact G|].
+  - unfold shows_proof. unfold is_refuted in Er'. destruct (attempt_proof a) as [T|]; [|exact I].
+    apply andb_false_iff in Er'. destruct Er' as [E|E]; apply negb_false_iff in E.
+    + left. unfold x1. destruct is_given eqn:Eg; [|exact E]. exfalso. unfold is_given in Eg.
+      apply andb_true_iff in Eg. destruct Eg as [Ei Ne]. apply negb_true_iff, Nat.eqb_neq in Ne. apply Ne.
+      unfold is_ours in *. destruct (held (node_time n t) x) as [[[l0 h] e]|]; [|discriminate].
+      apply Nat.eqb_eq in E, Ei. congruence.
+    + right. apply andb_true_iff in E. destruct E as [_ E]. split; [|split; [exact Hh|exact Hcap]].
+      unfold proves in *. rewrite V, M. exact E.
+  - exists m'. split; [|exact G2]. exact (run_trans _ _ _ _ _ _ _ _ U1 G1).
+Qed.
+
 (** Every operation that a client may have sent. *)
-Theorem execution_refines c o r c' i x' :
-  exchange c n t o r c' ->
+Theorem execution_refines n t x m c o r c' i x' :
+  is_related n t x m -> exchange c n t o r c' ->
   (has_metadata_of x i = true -> i = d_incarnation x) -> meets_A8 c n t x o ->
   execute p x (node_time n t) i o = (x', r) ->
-  exists m', node_run t c n m m' c' /\ is_related n t x' m'.
+  exists m', node_run t n c m m' c' /\ is_related n t x' m'.
 Proof.
-  intros [l a ttl hint r' H1 H2 H3|l T r' H1|q le holds ttl r' H1 H2 H3|l leaves rest r' H1|r'|r'] A4 A8 H.
+  intros related [l a ttl hint r' H1 H2 H3|l a ttl hint from r' H1 H2 H3 H4|l T r' H1|q le holds ttl r' H1 H2 H3|l leaves rest r' H1|r'|r'] A4 A8 H.
   - destruct r'; try (eapply lock_refines; eassumption);
       (exists m; split; [apply NoStep|]; replace x' with x; [exact related|];
-       cbn [execute] in H; repeat match type of H with
+       cbn [execute] in H; unfold grant in H; repeat match type of H with
        | context [if ?b then _ else _] => destruct b
        | context [let (_, _) := ?e in _] => destruct e
        end; congruence).
+  - destruct r'; try (eapply transfer_refines; eassumption);
+      (exists m; split; [apply NoStep|]; replace x' with x; [exact related|];
+       cbn [execute] in H; repeat match type of H with
+       | (if ?b then _ else _) = _ => destruct b; [congruence|]
+       | (let (_, _) := ?e in _) = _ => destruct e as [x2 r2]
+       end; destruct r2; congruence).
   - destruct r'; try (eapply write_back_refines; eassumption);
       (exists m; split; [apply NoStep|]; replace x' with x; [exact related|];
        cbn [execute] in H; repeat match type of H with
@@ -407,7 +517,6 @@ Proof.
   - eapply register_refines; eassumption.
   - eapply sweep_refines; eassumption.
 Qed.
-End OneNode.
 
 (** Restarts and flushes are replacements of the data: afterwards the metadata do not name the present incarnation. *)
 Theorem a_flush_loses_the_metadata x t i x' r :

@@ -1,8 +1,9 @@
 (** Tickets (docs/GUARANTEES.md, "Tickets"): what the proof of a redemption shows. No clock is needed.
 
-    A transfer is two steps of the model at one instant: the node unlocks the earlier lease, which has ended, and locks
-    for the later lease. Therefore P1 and P2 hold for leases, tickets and redeemed leases alike. A redemption is an
-    attempt with a proof: the token of the ticket. *)
+    A ticket is a lease that ends when the ticket is issued, because no client relies on it. A transfer is two steps of
+    the model at one instant: the node unlocks the earlier lease, which has ended, and locks for the later lease.
+    Therefore P1 and P2 hold for leases, tickets and redeemed leases alike. A redemption is an attempt with a proof: the
+    token of the ticket. *)
 From Coq Require Import ZArith List Lia.
 From Redquorum Require Import Model Tokens.
 Import ListNotations.
@@ -145,7 +146,7 @@ Proof.
   (* either the node has voted for [l] before, or counter and minimum token do not exceed the proof *)
   assert (New : forall p, attempt_proof a = Some p -> has_voted (all_clients s) l a n \/
     p < v /\ forall f, confirmed_at (all_clients s) n f -> confirmed_token f <= p).
-  { intros p E. rewrite E in Hp. destruct Hp as [Hp|(P1 & P2 & P3)].
+  { intros p E. rewrite E in Hp. destruct Hp as [Hp|(P1 & P2 & P3)]; [|specialize (P3 A8)].
     - left. destruct (k_keys0 n l) as (a' & A & [B|B]); [destruct (keys (nodes s n) l); [discriminate|destruct Hp]|tauto|].
       replace a with a' by congruence. exact B.
     - right. split; [exact P3|]. intros f Hf. specialize (Hmax f Hf). lia. }

@@ -37,6 +37,9 @@ let operation line = function
   | "unlock", [l; leaves; rest] ->
     let leaves = List.nth [Never; IfMissing; Always] (int_of_string leaves) in
     UnlockOp (int_of_string l, leaves, if rest = "-" then None else Some (int_of_string rest))
+  | "transfer", [l; ttl; hint; from; proof] ->
+    let proof = if proof = "-" then None else Some (int_of_string proof) in
+    TransferOp (int_of_string l, int_of_string ttl, int_of_string hint, int_of_string from, proof)
   | "register", [] -> RegisterOp
   | "restart", [incarnation] -> RestartOp (int_of_string incarnation)
   | "flush", [] -> FlushOp

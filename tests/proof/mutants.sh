@@ -102,8 +102,8 @@ model "a run that begins keeps the phase of the run before" Model '(reads C l = 
   p = v' 'True \/
   p = v'
 # Tickets.
-model "a redemption does not check the counter" Model 'counter x <= p /\ minimum_token x <= p /\ p < v' 'True /\ minimum_token x <= p /\ p < v'
-model "a redemption votes at or below the proof" Model 'minimum_token x <= p /\ p < v' 'minimum_token x <= p /\ True'
+model "a redemption does not check the counter" Model 'counter x <= p /\ minimum_token x <= p /\ (counters' 'True /\ minimum_token x <= p /\ (counters'
+model "a redemption votes at or below the proof" Model '(counters_are_kept C -> p < v)' 'True'
 
 # The executable node.
 if [[ -e $steps ]]; then
@@ -119,6 +119,11 @@ if [[ -e $steps ]]; then
     executable "a vote below the minimum token is given again" 'is_ours l && (m <=? v)' 'is_ours l'
     executable "the ttl of a counter is not prolonged" 'if p_counter_ttl p <=? e - t then e else fresh' 'e'
     executable "a rest extends the ttl" 'Z.min e (t + r)' 't + r'
+    executable "a redemption does not check the counter" 'match value t x with Some v => v <=? T | None => false end.' 'true.'
+    executable "a transfer without a proof needs the key" 'negb (is_ours t x l) && negb (is_given && proves x t T)
+                      | None => false' 'negb (is_ours t x l) && negb (is_given && proves x t T)
+                      | None => negb is_given'
+    executable "a transfer ignores the tombstone of the earlier lease" '(negb (is_ours t x l) && has_tombstone t x from)' 'false'
     executable "a sweep keeps expired keys" 'd_lock := held t x; d_counter' 'd_lock := d_lock x; d_counter'
 else
     echo "node: NOT RUN, there are no steps: run tests/proof/run.sh first"

@@ -43,6 +43,13 @@ if grep -nE '\b(Admitted|admit|Axiom|Axioms|Parameter|Parameters|Conjecture|Abor
     say "the proof has a gap"
     exit 1
 fi
+# The comments name the places of the real things.
+for path in $(grep -ohE '\b(src|docs|tests)/[a-z_/]*[a-z](\.[a-z]+)?' "$work"/*.v | sort -u); do
+    if [[ ! -e $path && ! -e $path.rs ]]; then
+        say "a comment names $path, which does not exist"
+        exit 1
+    fi
+done
 for file in "${proof_files[@]}"; do
     say "$file.v"
     compile "$work" "$file"
