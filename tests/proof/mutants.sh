@@ -109,7 +109,7 @@ model "a redemption votes at or below the proof" Model '(counters_are_kept C -> 
 if [[ -e $steps ]]; then
     executable "a key expires a millisecond early" 'e <? t.' 'e <=? t.'
     executable "a renewal takes the key of another lease" 'if is_of_another t x l then (x, Held) else
-    let proves' 'let proves'
+    let v :=' 'let v :='
     executable "a write-back does not check the lease id" 'if is_ours t x l && (minimum' 'if true && (minimum'
     executable "a write-back does not check the minimum token" '&& (minimum_token_of x <=? T) && (value_or' '&& (value_or'
     executable "a missing counter begins at zero" '(value_or value (start_of t)) m)' '(value_or value 0) m)'

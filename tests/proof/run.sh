@@ -79,10 +79,12 @@ REDQUORUM_PROOF_FOLDER=$work REDQUORUM_PROOF_STEPS=$steps cargo nextest run \
     --package redquorum --package redquorum-cli --package redquorum-tests --all-features --color never --lib \
     --run-ignored only -E 'test(sequences_are_written_for_the_proof)' >"$work/sequences.log" 2>&1 ||
     { cat "$work/sequences.log" && exit 1; }
-say "the pure node: $("$work/compare" "$work/whole.steps")" || {
-    "$work/compare" "$work/whole.steps"
+if ! result=$("$work/compare" "$work/whole.steps"); then
+    echo "$result"
+    say "the executable node differs from the pure node"
     exit 1
-}
+fi
+say "the pure node: $result"
 # A comparison that cannot fail shows nothing: with each rule of the pure node broken, steps differ.
 for sequences in "$work"/broken/*.steps; do
     rule=$(basename "$sequences" .steps)
