@@ -15,13 +15,13 @@ use super::*;
 use crate::{
     mutation::{Mutation, break_rule},
     node::{
-        Lock, NewNodes, QuorumParameters, Register, Renew, RestartGuard, Tombstone, Unlock, WriteBack,
-        operation::samples::resources,
+        Lock, NewNodes, QuorumParameters, Register, Renew, RestartGuard, Tombstone, Transfer, Unlock,
+        WriteBack, operation::samples::resources,
     },
 };
 
 /// The rules of `broken.rs` that concern these operations.
-const RULES: [Mutation; 14] = [
+const RULES: [Mutation; 15] = [
     Mutation::WriteBackUnconditionally,
     Mutation::WriteBackWithoutOwner,
     Mutation::WriteBackAboveToken,
@@ -36,10 +36,11 @@ const RULES: [Mutation; 14] = [
     Mutation::ShortenTtl,
     Mutation::UnlockWithoutOwner,
     Mutation::RestExtends,
+    Mutation::RedeemWithoutCounter,
 ];
 
 /// The number of steps of each file of a broken rule.
-const STEPS_OF_BROKEN_RULE: u64 = 30_000;
+const STEPS_OF_BROKEN_RULE: u64 = 60_000;
 /// The number of steps after which a sequence ends, and the next begins with an empty node.
 const STEPS_OF_SEQUENCE: u64 = 40;
 const LEASES: u64 = 3;
@@ -122,14 +123,16 @@ impl<'a> Sequence<'a> {
         let lease_id = lease_id(&number.to_string());
         let resources = resources("r");
         let ttl = self.random.one_of(&[500, 1000, 10_000, 60_000]);
-        let token = match self.random.below(4) {
+        let stored = self.state.counter(&resource("r"), self.now()).map(|counter| counter.value);
+        let token = match self.random.below(5) {
             0 => self.largest_vote,
             1 => self.largest_vote.saturating_sub(self.random.below(3)),
             2 => self.largest_vote + self.random.below(3),
+            3 => stored.unwrap_or(self.largest_vote),
             _ => self.largest_vote + self.random.below(2_000_000),
         };
         let mut line = format!("{} {} ", self.milliseconds, self.registered_in);
-        let kind = self.random.below(26);
+        let kind = self.random.below(30);
         let answer = match kind {
             0..=6 => {
                 let hint = self.random.one_of(&[0, token, token + 4_000_000_000]);
@@ -188,6 +191,16 @@ impl<'a> Sequence<'a> {
                 self.state.sweep(self.now());
                 line.push_str("sweep");
                 Answer::Withdrawn
+            }
+            24..=27 => {
+                let from = 1 + self.random.below(LEASES);
+                let hint = self.random.one_of(&[0, token + 1]);
+                let proof = (!self.random.is_one_in(3)).then_some(token);
+                let proof_or_none = proof.map_or_else(|| "-".to_owned(), |proof| proof.to_string());
+                write!(line, "transfer {number} {ttl} {hint} {from} {proof_or_none}").unwrap();
+                let (from, ttl) = (self::lease_id(&from.to_string()), Duration::from_millis(ttl));
+                let lock = Lock { resources, lease_id, ttl, hint, ignores_queue: true, will_not_wait: false };
+                self.ask(&Operation::Transfer(Transfer { lock, from, proof }))
             }
             _ => {
                 self.registered_in = self.incarnation;
