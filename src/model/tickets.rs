@@ -3,8 +3,8 @@
 //!
 //! No other lease is granted between the lease of the giver and the lease of the redeemer. Each of eight broken rules
 //! admits such a lease, gives a token twice, lets leases overlap, or leaves a key. The four ignored tests search with
-//! ticks, and have not been run to their end. The searches with ticks in which a client redeems begin with the ticket, because the orders of its issue are part of
-//! the other searches.
+//! ticks, begin with the ticket, because the orders of its issue are part of the other searches, and have not been run to
+//! their end.
 
 use crate::{
     model::{
