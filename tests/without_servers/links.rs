@@ -7,8 +7,14 @@ use std::{
 };
 
 /// The checked documents besides those in `docs`.
-const PAGES: [&str; 5] =
-    ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/recipes/README.md"];
+const PAGES: [&str; 6] = [
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "examples/recipes/README.md",
+    "tests/histories/README.md",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
