@@ -72,8 +72,8 @@ struct PlayArguments {
     /// The longest time of a run in seconds. A run ends at the first illegal history.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Breaks the locks of the kind `lock`: nodes that have forgotten their votes vote at once. The histories of leases
-    /// must be illegal.
+    /// Breaks the locks of the kind `lock`: nodes that have forgotten their votes vote at once. The leases or the
+    /// tokens must become illegal.
     #[arg(long)]
     without_restart_guard: bool,
     /// Keeps the histories of all runs, and not only of runs that are not as expected.
@@ -113,8 +113,8 @@ fn play(arguments: &PlayArguments) -> anyhow::Result<ExitCode> {
             outcome.keep(&folder)?;
             println!("the histories are in {}", folder.display());
         }
-        let object = if without_restart_guard { Object::Leases } else { Object::Lists };
-        shown.extend(outcome.shown(object));
+        let first = Object::ALL.into_iter().filter_map(|object| outcome.shown(object)).min();
+        shown.extend(first);
     }
     println!("{kind} {store}: {as_expected} of {seeds} as expected{}", summary(shown));
     Ok(if as_expected == seeds { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -146,8 +146,14 @@ impl<'c> Nemesis<'c> {
         Ok(())
     }
 
+    /// Stops any worker, or, every second time, a worker between the read and the write of a transaction.
     fn stop_worker(&mut self, workers: &Workers) -> anyhow::Result<bool> {
-        let worker = self.random.random_range(0..WORKERS);
+        let in_transactions = workers.in_transactions();
+        let worker = if in_transactions.is_empty() || self.random.random_bool(0.5) {
+            self.random.random_range(0..WORKERS)
+        } else {
+            in_transactions[self.random.random_range(0..in_transactions.len())]
+        };
         if self.stopped.len() == MOST_WORKERS_STOPPED || self.stopped.contains_key(&worker) {
             return Ok(false);
         }

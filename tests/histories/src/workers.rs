@@ -16,7 +16,10 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{event::Event, worker::WorkerArguments};
+use crate::{
+    event::{Event, Object, Stage},
+    worker::WorkerArguments,
+};
 
 /// The number of workers at any time.
 pub(crate) const WORKERS: usize = 4;
@@ -32,6 +35,14 @@ pub(crate) struct Written(Arc<Mutex<Vec<Event>>>);
 impl Written {
     pub(crate) fn events(&self) -> Vec<Event> {
         self.lock().clone()
+    }
+
+    /// Returns whether the worker with this number is between the beginning and the end of a transaction on a list.
+    fn has_transaction(&self, number: i64) -> bool {
+        let written = self.lock();
+        let last =
+            written.iter().rev().find(|event| event.process == number && event.object == Object::Lists);
+        last.is_some_and(|event| event.stage == Stage::Invoke)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
@@ -53,6 +64,7 @@ impl Written {
 
 #[derive(Debug)]
 struct Worker {
+    number: i64,
     process: Child,
     output: JoinHandle<anyhow::Result<()>>,
 }
@@ -80,6 +92,13 @@ impl Workers {
 
     pub(crate) fn written(&self) -> &Written {
         &self.written
+    }
+
+    /// Returns the workers that are in a transaction on a list.
+    pub(crate) fn in_transactions(&self) -> Vec<usize> {
+        let is_in =
+            |(index, worker): (usize, &Worker)| self.written.has_transaction(worker.number).then_some(index);
+        self.workers.iter().enumerate().filter_map(is_in).collect()
     }
 
     /// Stops a worker by SIGSTOP.
@@ -129,10 +148,11 @@ impl Workers {
             .kill_on_drop(true)
             .spawn()
             .context("cannot start a worker")?;
+        let number = self.arguments.process;
         self.arguments.process += 1;
         self.arguments.seed = self.arguments.seed.wrapping_add(1);
         let output = process.stdout.take().context("a worker has no output")?;
-        Ok(Worker { process, output: tokio::spawn(self.written.clone().read(output)) })
+        Ok(Worker { number, process, output: tokio::spawn(self.written.clone().read(output)) })
     }
 
     fn signal(&self, worker: usize, signal: Signal) -> anyhow::Result<()> {

@@ -115,7 +115,9 @@ pub(crate) fn work(arguments: &WorkerArguments) -> anyhow::Result<()> {
         let store = StoreClient::connect(&arguments.store_url, arguments.store).await?;
         let random = StdRng::seed_from_u64(arguments.seed);
         let journal = Journal::new(arguments.process);
-        let mut worker = Worker { quorum: quorum.clone(), store, random, journal, elements: 0 };
+        let has_restart_guard = !arguments.without_restart_guard;
+        let mut worker =
+            Worker { quorum: quorum.clone(), has_restart_guard, store, random, journal, elements: 0 };
         while !is_over.load(Ordering::Relaxed) {
             match arguments.kind {
                 Kind::Lock => worker.lock().await?,
@@ -132,6 +134,7 @@ pub(crate) fn work(arguments: &WorkerArguments) -> anyhow::Result<()> {
 
 struct Worker {
     quorum: Quorum,
+    has_restart_guard: bool,
     store: StoreClient,
     random: StdRng,
     journal: Journal,
