@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The checked documents besides those in `docs`.
+/// The folders of which all documents are checked.
+const FOLDERS: [&str; 2] = ["docs", "docs/evidence"];
+
+/// The checked documents outside of these folders.
 const PAGES: [&str; 5] =
     ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/recipes/README.md"];
 
@@ -15,9 +18,10 @@ fn root() -> PathBuf {
 }
 
 fn pages() -> Vec<PathBuf> {
-    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    let docs = docs.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
-    docs.chain(PAGES.map(|page| root().join(page))).collect()
+    let entries = FOLDERS.iter().flat_map(|folder| fs::read_dir(root().join(folder)).unwrap());
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let in_folders = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    in_folders.chain(PAGES.map(|page| root().join(page))).collect()
 }
 
 /// Returns the text outside of code blocks.
