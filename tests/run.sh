@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Runs the checks of this repository, and first installs what the checks need and this machine lacks: a Redis server,
-# openssl and systemd-analyze (apt-get), and cargo-nextest (cargo install).
+# openssl, systemd-analyze and coq (apt-get), and cargo-nextest (cargo install).
 #
 #   tests/run.sh          before each change: format, lint, tests on nodes in memory, in the simulator and on real
-#                         servers as processes, tests in documents, examples
-#   tests/run.sh --all    before a release, too: the search of the model, servers in containers and of other versions,
-#                         the code for other systems, the oldest Rust, recipes, benchmarks, the image, the packages
+#                         servers as processes, tests in documents, examples, and the proof if coq is installed
+#   tests/run.sh --all    before a release, too: the search of the model, broken rules of the proof, servers in
+#                         containers and of other versions, the code for other systems, the oldest Rust, recipes,
+#                         benchmarks, the image, the packages
 #
 # The script prints the time of each stage to stderr. The report at the end names the checks that could not run.
 set -euo pipefail
@@ -88,6 +89,11 @@ install_server() { server_program >/dev/null || install_package redis-server "re
 install_openssl() { command -v openssl >/dev/null || install_package openssl openssl; }
 
 install_systemd() { command -v systemd-analyze >/dev/null || install_package systemd systemd-analyze; }
+
+has_coq() { command -v coqc >/dev/null && command -v ocamlfind >/dev/null; }
+
+# The package coq brings OCaml.
+install_coq() { has_coq || install_package coq "coqc or ocamlfind"; }
 
 install_cargo_tools() {
     cargo nextest --version >/dev/null 2>&1 || cargo install --locked cargo-nextest
@@ -359,11 +365,18 @@ first_tier() {
     stage "tests in the documentation" doc_tests
     stage "examples on nodes in memory" examples
     stage "examples on five real servers" examples_on_servers
+    if $is_all; then stage "install coq" install_coq; fi
+    if has_coq; then
+        stage "proof" tests/proof/run.sh
+    else
+        not_run "proof" "coq is not installed"
+    fi
 }
 
 second_tier() {
     oldest=$(sed -n 's/^package = .*rust-version = "\([^"]*\)".*/\1/p' Cargo.toml)
     begin_oldest_rust "$oldest"
+    stage "broken rules of the proof" tests/proof/mutants.sh
     stage "costs at real servers" test_measures
     stage "large simulations" large_simulations
     stage "floods of every kind" floods

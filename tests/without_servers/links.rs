@@ -10,8 +10,14 @@ use std::{
 const FOLDERS: [&str; 2] = ["docs", "docs/evidence"];
 
 /// The checked documents outside of these folders.
-const PAGES: [&str; 5] =
-    ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/recipes/README.md"];
+const PAGES: [&str; 6] = [
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "examples/recipes/README.md",
+    "tests/proof/README.md",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()

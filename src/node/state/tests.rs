@@ -20,6 +20,7 @@ mod guard;
 mod leading;
 mod readers;
 mod sequences;
+mod short_sequences;
 mod transfer;
 mod wait_queue;
 

@@ -1,539 +1,297 @@
-//! Searches of every short sequence of requests to one node.
+//! Random sequences of operations, written to files for the proof. `tests/proof/run.sh` compares the answers and the
+//! data of this node with those of the executable node of the proof.
 //!
-//! The quorums of two leases share a node. Therefore the promises P1 and P2 follow from two properties of each single
-//! node, for any number of nodes. A *counted* answer is a vote, or a renewal that is a vote:
-//!
-//! ```text
-//!  property      counted answer x, before a counted answer y for another lease, at the same node
-//!  ────────      ───────────────────────────────────────────────────────────────────────────────
-//!  exclusion     at y, the lease of x is unlocked, or the ttl that x promised is over, or the node has registered
-//!                after x, so long ago that the lease of x has ended (if y is a vote), or that the attempt of x is
-//!                decided (if y is a renewal)
-//!  order         the token that x confirms is smaller than the token that y confirms
-//!  verification  no token that x confirms is larger than the token that y verifies
-//! ```
-//!
-//! Two kinds of searches use the real node. One visits every sequence up to a length. The other has no limit: without
-//! tokens, and with ends in place of times, a node has so few states that the search visits all of them.
+//! A line is `TIME INCARNATION OPERATION|ANSWER|KEY|COUNTER|METADATA|QUARANTINE|TOMBSTONES`. `tests/proof/compare.ml`
+//! reads the operations, and writes the same lines.
 
 use std::{
-    collections::{HashSet, VecDeque},
-    fmt,
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher},
+    fmt::Write as _,
+    fs::{File, create_dir_all},
+    io::{BufWriter, Write as _},
+    path::PathBuf,
 };
 
 use super::*;
 use crate::{
     mutation::{Mutation, break_rule},
     node::{
-        Init, NewNodes, QuarantineParameters, QuorumParameters, Register, RestartGuard,
-        operation::samples::not_waiting,
+        Lock, NewNodes, QuorumParameters, Register, Renew, RestartGuard, Tombstone, Transfer, Unlock,
+        WriteBack, operation::samples::resources,
     },
 };
 
-/// The ttls of locks and renewals, in milliseconds. A renewal that does not extend its lease has a shorter ttl.
-const TTL: u64 = 3;
-const RENEWAL_TTL: u64 = 1;
-
-/// The shortest times, in milliseconds, that the arguments of `docs/GUARANTEES.md` allow: from its registration on, a
-/// node gives no vote while a forgotten lease lives, and counts no renewal while a forgotten attempt is undecided.
-const LEASES_LAST: u64 = TTL;
-const ATTEMPTS_LAST: u64 = 2;
-
-/// The milliseconds after which a counter that nobody uses has expired.
-const COUNTER_ENDS: u64 = 2 * 3_600_000;
-/// In searches of tokens, the milliseconds of a quarantine, as long as the shortest quarantine of the library. A missing
-/// counter begins at the whole second, so a quarantine of less than a second could repeat tokens.
-const SECOND: u64 = 1000;
-/// The milliseconds by which the clock of a node steps back, and the milliseconds since the last lock before a search of
-/// old data.
-const STEP_BACK: u64 = 10 * SECOND;
-const COUNTER_AGE: u64 = 1800 * SECOND;
-
-const LEASES: usize = 2;
-const RESOURCE: &str = "r";
-
-/// A property of one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Property {
-    Exclusion,
-    Order,
-    Verification,
-}
-
-/// One step of a sequence. A lease is named by its index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Lock(usize),
-    WriteBack(usize, TokenChoice),
-    Renew(usize),
-    Unlock {
-        lease: usize,
-        leaves_tombstone: bool,
-    },
-    /// The number of milliseconds that pass.
-    Wait(u64),
-    Flush,
-    /// A restart with all data.
-    Restart,
-    Save,
-    /// A restart with the data of the last save.
-    RestoreSaved,
-    /// One step back of the node's clock, if the clock stays ahead of every vote.
-    StepBack,
-    Register,
-}
-
-/// The token of a write-back, compared with the largest vote of this node. The client takes the largest vote of its
-/// quorum, which may be the vote of another node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TokenChoice {
-    Below,
-    Equal,
-    Above,
-}
-
-/// The steps that can break exclusion. A write-back changes no key.
-const STEPS_OF_KEYS: &[Step] = &[
-    Step::Wait(1),
-    Step::Flush,
-    Step::Restart,
-    Step::Register,
-    Step::Lock(0),
-    Step::Lock(1),
-    Step::Renew(0),
-    Step::Renew(1),
-    Step::Unlock { lease: 0, leaves_tombstone: true },
-    Step::Unlock { lease: 1, leaves_tombstone: true },
-    Step::Unlock { lease: 0, leaves_tombstone: false },
-    Step::Unlock { lease: 1, leaves_tombstone: false },
+/// The rules of `broken.rs` that concern these operations.
+const RULES: [Mutation; 15] = [
+    Mutation::WriteBackUnconditionally,
+    Mutation::WriteBackWithoutOwner,
+    Mutation::WriteBackAboveToken,
+    Mutation::WriteBackBelowMinimum,
+    Mutation::HealOnlyBelowToken,
+    Mutation::VerifyAboveToken,
+    Mutation::VerifyWithoutCounter,
+    Mutation::CountInQuarantine,
+    Mutation::CountWithoutMetadata,
+    Mutation::HoldsAsIncrements,
+    Mutation::VoteBelowMinimum,
+    Mutation::ShortenTtl,
+    Mutation::UnlockWithoutOwner,
+    Mutation::RestExtends,
+    Mutation::RedeemWithoutCounter,
 ];
 
-/// The steps that change tokens, beside [`STEPS_OF_KEYS`].
-const STEPS_OF_TOKENS: &[Step] = &[
-    Step::Wait(SECOND + 1),
-    Step::Wait(COUNTER_ENDS),
-    Step::WriteBack(0, TokenChoice::Below),
-    Step::WriteBack(1, TokenChoice::Below),
-    Step::WriteBack(0, TokenChoice::Equal),
-    Step::WriteBack(1, TokenChoice::Equal),
-    Step::WriteBack(0, TokenChoice::Above),
-    Step::WriteBack(1, TokenChoice::Above),
-];
+/// The number of steps of each file of a broken rule.
+const STEPS_OF_BROKEN_RULE: u64 = 60_000;
+/// The number of steps after which a sequence ends, and the next begins with an empty node.
+const STEPS_OF_SEQUENCE: u64 = 40;
+const LEASES: u64 = 3;
 
-/// The steps by which a node repeats old votes, and an old key outlives a quarantine: a restart with old data, and a
-/// clock that has stepped back.
-const STEPS_OF_OLD_DATA: &[Step] = &[
-    Step::Wait(SECOND + 1),
-    Step::Wait(TTL + 1),
-    Step::Save,
-    Step::RestoreSaved,
-    Step::StepBack,
-    Step::Register,
-    Step::Lock(0),
-    Step::Lock(1),
-    Step::WriteBack(0, TokenChoice::Equal),
-];
+/// A generator of pseudorandom numbers (xorshift), so that each run writes the same sequences.
+struct Random(u64);
 
-/// What the client of a lease knows by the answers of this node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct LeaseRecord {
-    promise: Option<Promise>,
-    /// Whether the client has sent an unlock. The client uses no later answer.
-    is_unlocked: bool,
-    /// Whether the client has sent a renewal. The lease was granted before, so no later answer confirms its token.
-    is_renewed: bool,
-    /// The largest token that the node has confirmed for this lease; 0 if there is none.
-    confirmed: u64,
+impl Random {
+    /// Returns a number below `end`.
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+
+    fn one_of(&mut self, values: &[u64]) -> u64 {
+        let index = self.below(values.len() as u64);
+        values.iter().copied().nth(usize::try_from(index).unwrap()).unwrap()
+    }
+
+    fn is_one_in(&mut self, number: u64) -> bool {
+        self.below(number) == 0
+    }
 }
 
-/// The promise of the last counted answers: the key of the lease exists until the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Promise {
-    end: u64,
-    /// Whether the node has registered since the last counted answer, so that the node may have forgotten the key.
-    is_before_registration: bool,
-}
-
-/// A node after some steps.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct SearchedNode {
+/// A node, its time, and the client that sends the operations.
+struct Sequence<'a> {
+    random: &'a mut Random,
     state: NodeState,
-    saved: Option<NodeState>,
-    /// The time of the clients, in milliseconds since the epoch.
-    now: u64,
-    /// The milliseconds by which the node's time is behind.
-    is_behind_by: u64,
-    restarts: u32,
+    milliseconds: u64,
+    incarnation: u64,
+    /// The incarnation in which the connection of the client has registered.
+    registered_in: u64,
+    /// The largest vote so far.
     largest_vote: u64,
-    /// The time of the last registration after which the node may have forgotten votes.
-    registered_at: Option<u64>,
-    leases: [LeaseRecord; LEASES],
 }
 
-/// A sequence whose last step breaks a property.
-#[derive(Debug)]
-struct Breach {
-    property: Property,
-    steps: Vec<Step>,
-    reason: String,
-}
-
-impl fmt::Display for Breach {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { property, steps, reason } = self;
-        write!(f, "{property:?} is broken in {} steps: {reason}, after {steps:?}", steps.len())
+impl<'a> Sequence<'a> {
+    fn new(random: &'a mut Random) -> Self {
+        let milliseconds = START / 1000 + random.one_of(&[0, 0, 1, 999, 4321]);
+        let state = NodeState::new("0");
+        Self { random, state, milliseconds, incarnation: 0, registered_in: 0, largest_vote: START }
     }
-}
 
-/// An answer that the client counts.
-struct Counted {
-    lease: usize,
-    is_vote: bool,
-    end: u64,
-}
+    fn now(&self) -> NodeTime {
+        NodeTime::from_epoch(self.milliseconds)
+    }
 
-impl SearchedNode {
-    /// Returns a node of a new quorum, at this millisecond of a second.
-    fn new(quarantine: QuarantineParameters, millisecond: u64) -> Self {
-        let now = START / 1000 + millisecond;
-        let mut node = Self {
-            state: NodeState::new("0"),
-            saved: None,
-            now,
-            is_behind_by: 0,
-            restarts: 0,
-            largest_vote: 0,
-            registered_at: None,
-            leases: Default::default(),
+    fn pass_time(&mut self) {
+        let random = &mut self.random;
+        self.milliseconds += match random.below(8) {
+            0 => random.below(70_000),
+            1 => 61_000,
+            2 | 3 => random.below(3000),
+            4 => 3000,
+            _ => random.below(3),
         };
-        let init = Init { is_dry_run: false, time: Duration::from_millis(now) };
-        let answer = node.ask(quarantine, &Operation::Init(init));
-        assert!(matches!(answer, Answer::Registered(_)), "{answer:?}");
-        node
+        if random.is_one_in(40) {
+            self.milliseconds -= random.below(5000);
+        }
+        if random.is_one_in(200) {
+            self.milliseconds += 5_400_000;
+        }
     }
 
-    fn ask(&mut self, quarantine: QuarantineParameters, operation: &Operation) -> Answer {
+    fn ask(&mut self, operation: &Operation) -> Answer {
         let parameters = QuorumParameters {
             guard: RestartGuard::PerConnection,
-            incarnation: Some(self.restarts.to_string().into()),
-            max_ttl: Duration::from_millis(TTL),
-            quarantine,
+            incarnation: Some(self.registered_in.to_string().into()),
             ..parameters()
         };
-        let now = self.node_time();
-        self.state.apply(&parameters, operation, now).answer
+        self.state.apply(&parameters, operation, self.now()).answer
     }
 
-    fn node_time(&self) -> NodeTime {
-        NodeTime::from_epoch(self.now - self.is_behind_by)
-    }
-
-    /// Returns the node after one more step, or the property that the step breaks, with the reason.
-    fn after(&self, step: Step, quarantine: QuarantineParameters) -> Result<Self, (Property, String)> {
-        let mut node = self.clone();
-        match step {
-            Step::Wait(milliseconds) => node.now += milliseconds,
-            Step::Flush => node.state.flush(),
-            Step::Restart => node.restart(),
-            Step::Save => node.saved = Some(node.state.clone()),
-            Step::RestoreSaved => {
-                if let Some(saved) = node.saved.clone() {
-                    node.state = saved;
-                    node.restart();
-                }
-            }
-            Step::StepBack if self.largest_vote > 1000 * (self.now - STEP_BACK) => {}
-            Step::StepBack => node.is_behind_by = STEP_BACK,
-            Step::Register => node.register(quarantine),
-            Step::Unlock { lease, leaves_tombstone } => {
-                node.ask(quarantine, &unlock(RESOURCE, &lease.to_string(), true, leaves_tombstone));
-                node.leases[lease].is_unlocked = true;
-            }
-            Step::Lock(lease) => {
-                let lock = not_waiting(take(RESOURCE, &lease.to_string(), TTL));
-                if let Answer::Granted { vote } = node.ask(quarantine, &lock) {
-                    node.largest_vote = node.largest_vote.max(vote);
-                    node.count(&Counted { lease, is_vote: true, end: node.now + TTL })?;
-                    node.confirm(lease, vote)?;
-                }
-            }
-            Step::WriteBack(..) if self.largest_vote == 0 => {}
-            Step::WriteBack(lease, choice) => {
-                let token = match choice {
-                    TokenChoice::Below => self.largest_vote - 1,
-                    TokenChoice::Equal => self.largest_vote,
-                    TokenChoice::Above => self.largest_vote + 1,
-                };
-                let answer = node.ask(quarantine, &write_back(RESOURCE, &lease.to_string(), token));
-                if answer == Answer::WrittenBack {
-                    node.confirm(lease, token)?;
-                }
-            }
-            Step::Renew(lease) => node.renew(lease, quarantine)?,
-        }
-        let (now, node_time) = (node.now, node.node_time());
-        node.state.sweep(node_time);
-        for lease in &mut node.leases {
-            lease.promise = lease.promise.filter(|promise| now <= promise.end);
-        }
-        Ok(node)
-    }
-
-    fn restart(&mut self) {
-        self.restarts += 1;
-        self.state.restart(&self.restarts.to_string());
-    }
-
-    fn register(&mut self, quarantine: QuarantineParameters) {
-        let before = self.state.metadata().cloned();
-        let time = Duration::from_millis(self.now);
-        self.ask(quarantine, &Operation::Register(Register { new_nodes: NewNodes::Quarantine, time }));
-        if self.state.metadata() != before.as_ref() {
-            self.registered_at = Some(self.now);
-            for promise in self.leases.iter_mut().filter_map(|lease| lease.promise.as_mut()) {
-                promise.is_before_registration = true;
-            }
-        }
-    }
-
-    fn renew(&mut self, lease: usize, quarantine: QuarantineParameters) -> Result<(), (Property, String)> {
-        let token = match self.leases[lease].confirmed {
+    /// Executes a random step. Returns its line; `None` if the proof does not contain the step.
+    fn step(&mut self) -> Option<String> {
+        self.pass_time();
+        let number = 1 + self.random.below(LEASES);
+        let lease_id = lease_id(&number.to_string());
+        let resources = resources("r");
+        let ttl = self.random.one_of(&[500, 1000, 10_000, 60_000]);
+        let stored = self.state.counter(&resource("r"), self.now()).map(|counter| counter.value);
+        let token = match self.random.below(5) {
             0 => self.largest_vote,
-            confirmed => confirmed,
+            1 => self.largest_vote.saturating_sub(self.random.below(3)),
+            2 => self.largest_vote + self.random.below(3),
+            3 => stored.unwrap_or(self.largest_vote),
+            _ => self.largest_vote + self.random.below(2_000_000),
         };
-        self.leases[lease].is_renewed = true;
-        let renewal = renew(RESOURCE, &lease.to_string(), 1, RENEWAL_TTL, token);
-        let Answer::Renewed { proves } = self.ask(quarantine, &renewal) else { return Ok(()) };
-        self.count(&Counted { lease, is_vote: false, end: self.now + RENEWAL_TTL })?;
-        let larger = self.leases.iter().find(|other| other.confirmed > token).filter(|_| proves);
-        match larger {
-            Some(other) if !self.leases[lease].is_unlocked => Err((
-                Property::Verification,
-                format!("the node verifies {token}, and had confirmed {} before", other.confirmed),
-            )),
-            _ => Ok(()),
+        let mut line = format!("{} {} ", self.milliseconds, self.registered_in);
+        let kind = self.random.below(30);
+        let answer = match kind {
+            0..=6 => {
+                let hint = self.random.one_of(&[0, token, token + 4_000_000_000]);
+                let (ignores_queue, will_not_wait) = (!self.random.is_one_in(3), self.random.is_one_in(2));
+                let duration = Duration::from_millis(ttl);
+                write!(line, "lock {number} {ttl} {hint}").unwrap();
+                let lock = Lock { resources, lease_id, ttl: duration, hint, ignores_queue, will_not_wait };
+                self.lock(lock)?
+            }
+            7..=9 => {
+                write!(line, "write_back {number} {token}").unwrap();
+                self.ask(&Operation::WriteBack(WriteBack { resources, lease_id, token }))
+            }
+            10..=13 => {
+                let holds = self.random.below(3);
+                write!(line, "renew {number} {holds} {ttl} {token}").unwrap();
+                let (holds, ttl) = (u32::try_from(holds).unwrap(), Duration::from_millis(ttl));
+                let renew = Renew { resources, lease_id, holds, ttl, token, may_have_waiters: true };
+                self.ask(&Operation::Renew(renew))
+            }
+            14..=17 => {
+                let tombstone = [Tombstone::Never, Tombstone::IfMissing, Tombstone::Always]
+                    [usize::try_from(self.random.below(3)).unwrap()];
+                let rest = self.random.is_one_in(3).then(|| 1 + self.random.below(20_000));
+                let rest_or_none = rest.map_or_else(|| "-".to_owned(), |rest| rest.to_string());
+                write!(line, "unlock {number} {} {rest_or_none}", tombstone as u8).unwrap();
+                let rest = rest.map(Duration::from_millis);
+                let notify = self.random.is_one_in(2);
+                self.ask(&Operation::Unlock(Unlock {
+                    resources,
+                    lease_id,
+                    notify,
+                    tombstone,
+                    has_waiters: false,
+                    rest,
+                }))
+            }
+            18..=20 => {
+                self.registered_in = self.incarnation;
+                line = format!("{} {} register", self.milliseconds, self.registered_in);
+                let (new_nodes, time) = (NewNodes::Quarantine, self.now().since_epoch());
+                self.ask(&Operation::Register(Register { new_nodes, time }))
+            }
+            21 => {
+                self.incarnation += 1;
+                self.state.restart(&self.incarnation.to_string());
+                write!(line, "restart {}", self.incarnation).unwrap();
+                Answer::Withdrawn
+            }
+            22 => {
+                self.state.flush();
+                line.push_str("flush");
+                Answer::Withdrawn
+            }
+            23 => {
+                self.state.sweep(self.now());
+                line.push_str("sweep");
+                Answer::Withdrawn
+            }
+            24..=27 => {
+                let from = 1 + self.random.below(LEASES);
+                let hint = self.random.one_of(&[0, token + 1]);
+                let proof = (!self.random.is_one_in(3)).then_some(token);
+                let proof_or_none = proof.map_or_else(|| "-".to_owned(), |proof| proof.to_string());
+                write!(line, "transfer {number} {ttl} {hint} {from} {proof_or_none}").unwrap();
+                let (from, ttl) = (self::lease_id(&from.to_string()), Duration::from_millis(ttl));
+                let lock = Lock { resources, lease_id, ttl, hint, ignores_queue: true, will_not_wait: false };
+                self.ask(&Operation::Transfer(Transfer { lock, from, proof }))
+            }
+            _ => {
+                self.registered_in = self.incarnation;
+                return None;
+            }
+        };
+        write!(line, "|{}|{}", text_of(&answer), self.data()).unwrap();
+        if let Answer::Granted { vote } = answer {
+            self.largest_vote = self.largest_vote.max(vote);
         }
+        Some(line)
     }
 
-    /// Counts an answer, if no other lease has a promise.
-    fn count(&mut self, counted: &Counted) -> Result<(), (Property, String)> {
-        let forgotten_until = if counted.is_vote { LEASES_LAST } else { ATTEMPTS_LAST };
-        let is_over =
-            self.registered_at.is_some_and(|registered_at| self.now > registered_at + forgotten_until);
-        for (other, lease) in self.leases.iter().enumerate().filter(|(other, _)| *other != counted.lease) {
-            let promise = lease.promise.filter(|promise| !(promise.is_before_registration && is_over));
-            if let Some(promise) = promise.filter(|_| !lease.is_unlocked) {
-                let left = promise.end - self.now;
-                return Err((
-                    Property::Exclusion,
-                    format!("lease {other} has the resource for {left} ms more"),
-                ));
+    /// Locks. Returns `None` if the client yields to waiters, which the proof does not contain. Then the lock changes
+    /// neither key nor counter.
+    fn lock(&mut self, lock: Lock) -> Option<Answer> {
+        let before = self.data();
+        let answer = self.ask(&Operation::Lock(lock));
+        let yields = matches!(answer, Answer::Queued(_));
+        assert!(!yields || self.data() == before, "a deferral changed the data: {before} -> {}", self.data());
+        (!yields).then_some(answer)
+    }
+
+    /// Returns key, counter, metadata, quarantine and the end of the tombstone of each lease.
+    fn data(&self) -> String {
+        let (state, now, name) = (&self.state, self.now(), resource("r"));
+        let end = |time: NodeTime| time.since_epoch().as_millis();
+        let held = state
+            .held(&name, now)
+            .map(|held| format!("{} {} {}", held.lease_id, held.holds, end(held.expires_at)));
+        let counter =
+            state.counter(&name, now).map(|counter| format!("{} {}", counter.value, end(counter.expires_at)));
+        let metadata =
+            state.metadata().map(|metadata| format!("{} {}", metadata.incarnation, metadata.minimum_token));
+        let quarantine = state
+            .quarantine(now)
+            .map(|quarantine| format!("{} {}", end(quarantine.until), end(quarantine.renewals_from)));
+        let tombstone = |number: u64| state.tombstone(&name, &lease_id(&number.to_string()), now);
+        let tombstones = (1..=LEASES).map(|number| tombstone(number).map(|time| end(time).to_string()));
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let tombstones: Vec<_> = tombstones.map(or_none).collect();
+        let [held, counter, metadata, quarantine] = [held, counter, metadata, quarantine].map(or_none);
+        format!("{held}|{counter}|{metadata}|{quarantine}|{}", tombstones.join(" "))
+    }
+}
+
+fn text_of(answer: &Answer) -> String {
+    match answer {
+        Answer::Granted { vote } => format!("granted {vote}"),
+        Answer::Held(_) => "held".to_owned(),
+        Answer::Tombstone => "tombstone".to_owned(),
+        Answer::Abstains(_) => "abstains".to_owned(),
+        Answer::WrittenBack => "written_back".to_owned(),
+        Answer::NotWrittenBack { counter } => format!("not_written_back {counter}"),
+        Answer::Renewed { proves } => format!("renewed {}", u8::from(*proves)),
+        Answer::RenewedInQuarantine(_) => "renewed_in_quarantine".to_owned(),
+        Answer::Unlocked { deleted } => format!("unlocked {deleted}"),
+        Answer::Registered(_) => "registered".to_owned(),
+        Answer::Withdrawn => "none".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Writes at least this many steps of a node that breaks this rule.
+fn write_sequences(path: PathBuf, steps: u64, rule: Option<Mutation>) {
+    let _broken = break_rule(rule);
+    let mut file = BufWriter::new(File::create(path).unwrap());
+    let mut random = Random(88_172_645_463_325_252);
+    let mut written = 0;
+    while written < steps {
+        writeln!(file, "new").unwrap();
+        let mut sequence = Sequence::new(&mut random);
+        for _ in 0..STEPS_OF_SEQUENCE {
+            if let Some(line) = sequence.step() {
+                writeln!(file, "{line}").unwrap();
+                written += 1;
             }
         }
-        let lease = &mut self.leases[counted.lease];
-        let promised = lease.promise.map_or(0, |promise| promise.end);
-        lease.promise = Some(Promise { end: promised.max(counted.end), is_before_registration: false });
-        Ok(())
     }
-
-    /// Confirms a token, if the tokens that were confirmed for other leases are smaller.
-    fn confirm(&mut self, lease: usize, token: u64) -> Result<(), (Property, String)> {
-        if self.leases[lease].is_renewed {
-            return Ok(());
-        }
-        for (other, record) in self.leases.iter().enumerate().filter(|(other, _)| *other != lease) {
-            if record.confirmed >= token {
-                let reason = format!("{token} is not above {} of lease {other}", record.confirmed);
-                return Err((Property::Order, reason));
-            }
-        }
-        let record = &mut self.leases[lease];
-        record.confirmed = record.confirmed.max(token);
-        Ok(())
-    }
-
-    /// Returns what the node and the clients can do later, as far as exclusion depends on it. Two nodes with equal
-    /// futures give equal answers to equal steps, apart from the tokens.
-    fn future(&self) -> impl Hash + use<> {
-        let rest = |end: NodeTime| end.remaining(self.node_time());
-        let held =
-            self.state.locks.values().map(|held| (held.lease_id.clone(), held.holds, rest(held.expires_at)));
-        let tombstones =
-            self.state.tombstones.iter().map(|((_, lease_id), end)| (lease_id.clone(), rest(*end)));
-        let is_current = |metadata: &NodeMetadata| metadata.incarnation == self.state.incarnation;
-        let quarantine = self.state.quarantine;
-        let quarantine = quarantine.map(|quarantine| {
-            (rest(quarantine.until), rest_or_past(quarantine.renewals_from, self.node_time()))
-        });
-        let registered = self.registered_at.map(|at| (self.now - at).min(LEASES_LAST + 1));
-        let leases = self.leases.clone().map(|lease| {
-            let promise =
-                lease.promise.map(|promise| (promise.end - self.now, promise.is_before_registration));
-            (promise, lease.is_unlocked)
-        });
-        (
-            held.collect::<Vec<_>>(),
-            tombstones.collect::<Vec<_>>(),
-            self.state.metadata.as_ref().map(is_current),
-            quarantine,
-            registered,
-            leases,
-        )
-    }
-}
-
-/// Returns the time until an end; `None` after the end.
-fn rest_or_past(end: NodeTime, now: NodeTime) -> Option<Duration> {
-    (!end.is_past(now)).then(|| end.remaining(now))
-}
-
-/// Returns a digest of 128 bits. In a search of a million states, two states have the same digest with a chance below
-/// 2^-80.
-fn digest(value: &impl Hash) -> (u64, u64) {
-    let builder = BuildHasherDefault::<DefaultHasher>::default();
-    let mut second = DefaultHasher::new();
-    (1_u8, value).hash(&mut second);
-    (builder.hash_one(value), second.finish())
-}
-
-/// Visits every state that the steps reach, at most `depth` steps from the first state. Returns the number of states,
-/// or a shortest sequence that breaks a property. Two states are the same if `distinguish` returns equal values.
-fn search<D: Hash>(
-    first: SearchedNode,
-    steps: &[Step],
-    depth: usize,
-    quarantine: QuarantineParameters,
-    distinguish: impl Fn(&SearchedNode) -> D,
-) -> Result<usize, Breach> {
-    let mut seen = HashSet::from([digest(&distinguish(&first))]);
-    let mut frontier = VecDeque::from([(first, Vec::new())]);
-    while let Some((node, path)) = frontier.pop_front() {
-        for step in steps {
-            let mut path = path.clone();
-            path.push(*step);
-            match node.after(*step, quarantine) {
-                Ok(next) => {
-                    let is_new = seen.insert(digest(&distinguish(&next)));
-                    if is_new && path.len() < depth {
-                        frontier.push_back((next, path));
-                    }
-                }
-                Err((property, reason)) => return Err(Breach { property, steps: path, reason }),
-            }
-        }
-    }
-    Ok(seen.len())
-}
-
-fn quarantine(lasts: u64, renewals_after: u64) -> QuarantineParameters {
-    let (lasts, renewals_after) = (Duration::from_millis(lasts), Duration::from_millis(renewals_after));
-    QuarantineParameters { lasts, renewals_after }
-}
-
-/// Visits every state of exclusion, without a limit of steps.
-fn search_exclusion(quarantine: QuarantineParameters) -> Result<usize, Breach> {
-    let first = SearchedNode::new(quarantine, 0);
-    search(first, STEPS_OF_KEYS, usize::MAX, quarantine, SearchedNode::future)
-}
-
-/// Visits every sequence of the steps of keys and tokens up to this length. A millisecond after the beginning, a second
-/// ends.
-fn search_sequences(depth: usize) -> Result<usize, Breach> {
-    let quarantine = quarantine(SECOND, ATTEMPTS_LAST);
-    let (first, steps) = (SearchedNode::new(quarantine, 999), [STEPS_OF_KEYS, STEPS_OF_TOKENS].concat());
-    search(first, &steps, depth, quarantine, SearchedNode::clone)
-}
-
-/// Visits every sequence with old data up to this length, on a node with an old counter.
-fn search_old_data(depth: usize) -> Result<usize, Breach> {
-    let quarantine = quarantine(SECOND, ATTEMPTS_LAST);
-    let mut first = SearchedNode::new(quarantine, 0);
-    let locked = first.ask(quarantine, &take(RESOURCE, "earlier", TTL));
-    assert!(matches!(locked, Answer::Granted { .. }), "{locked:?}");
-    first.ask(quarantine, &unlock(RESOURCE, "earlier", true, false));
-    first.now += COUNTER_AGE;
-    search(first, STEPS_OF_OLD_DATA, depth, quarantine, SearchedNode::clone)
-}
-
-/// Returns the shortest quarantine that the arguments allow.
-fn enough() -> QuarantineParameters {
-    quarantine(LEASES_LAST, ATTEMPTS_LAST)
-}
-
-/// Asserts that the search finds a sequence which breaks the property.
-fn assert_breaks(property: Property, result: Result<usize, Breach>) {
-    match result {
-        Ok(states) => panic!("no sequence breaks {property:?}: {states} states"),
-        Err(breach) => {
-            eprintln!("{breach}");
-            assert_eq!(breach.property, property);
-        }
-    }
-}
-
-/// Asserts that no sequence breaks a property.
-fn assert_holds(result: Result<usize, Breach>) {
-    match result {
-        Ok(states) => eprintln!("all properties hold: {states} states"),
-        Err(breach) => panic!("{breach}"),
-    }
+    file.flush().unwrap();
 }
 
 #[test]
-fn no_sequence_breaks_exclusion() {
-    assert_holds(search_exclusion(enough()));
-}
-
-#[test]
-fn a_quarantine_that_is_a_millisecond_too_short_breaks_exclusion() {
-    assert_breaks(Property::Exclusion, search_exclusion(quarantine(LEASES_LAST - 1, ATTEMPTS_LAST)));
-    assert_breaks(Property::Exclusion, search_exclusion(quarantine(LEASES_LAST, ATTEMPTS_LAST - 1)));
-}
-
-#[test]
-fn each_broken_rule_of_keys_breaks_exclusion() {
-    for rule in [
-        Mutation::CountInQuarantine,
-        Mutation::CountWithoutMetadata,
-        Mutation::UnlockWithoutOwner,
-        Mutation::ShortenTtl,
-    ] {
-        eprint!("{rule:?}: ");
-        let _broken = break_rule(Some(rule));
-        assert_breaks(Property::Exclusion, search_exclusion(enough()));
-    }
-}
-
-#[test]
-fn no_short_sequence_breaks_a_property() {
-    assert_holds(search_sequences(6));
-    assert_holds(search_old_data(9));
-}
-
-/// Takes minutes, so only builds with the search of the model have this test.
-#[cfg(redquorum_model)]
-#[test]
-fn no_sequence_of_eight_steps_breaks_a_property() {
-    assert_holds(search_sequences(8));
-}
-
-#[test]
-fn each_broken_rule_of_tokens_breaks_order_or_verification() {
-    for (rule, property) in [
-        (Mutation::WriteBackUnconditionally, Property::Order),
-        (Mutation::WriteBackWithoutOwner, Property::Order),
-        (Mutation::WriteBackAboveToken, Property::Order),
-        (Mutation::VerifyAboveToken, Property::Verification),
-        (Mutation::VerifyWithoutCounter, Property::Verification),
-    ] {
-        eprint!("{rule:?}: ");
-        let _broken = break_rule(Some(rule));
-        assert_breaks(property, search_sequences(6));
-    }
-    for rule in [Mutation::VoteBelowMinimum, Mutation::WriteBackBelowMinimum] {
-        eprint!("{rule:?}: ");
-        let _broken = break_rule(Some(rule));
-        assert_breaks(Property::Order, search_old_data(9));
+#[ignore = "writes files for tests/proof/run.sh, which sets the folder and the number of steps"]
+fn sequences_are_written_for_the_proof() {
+    let folder = PathBuf::from(std::env::var_os("REDQUORUM_PROOF_FOLDER").expect("REDQUORUM_PROOF_FOLDER"));
+    let steps = std::env::var("REDQUORUM_PROOF_STEPS").expect("REDQUORUM_PROOF_STEPS").parse().unwrap();
+    write_sequences(folder.join("whole.steps"), steps, None);
+    let broken = folder.join("broken");
+    create_dir_all(&broken).unwrap();
+    for rule in RULES {
+        write_sequences(broken.join(format!("{rule:?}.steps")), STEPS_OF_BROKEN_RULE, Some(rule));
     }
 }
