@@ -46,20 +46,27 @@ fn has_readers(report: &Report) -> bool {
     events().any(|event| matches!(event, Event::Granted { attempt, .. } if readers.contains(attempt)))
 }
 
+/// Whether a process has redeemed a ticket.
+fn has_redemption(report: &Report) -> bool {
+    report.history.entries().iter().any(|entry| matches!(entry.event, Event::Redeemed { .. }))
+}
+
 /// Runs random schedules with this number of nodes, and checks each promise whose assumptions hold.
 fn every_promise_holds(nodes: usize) {
     let cases = Case::strategy(&Schedules::tolerated().nodes([nodes]));
-    let with_readers = AtomicU64::new(0);
+    let (with_readers, with_redemption) = (AtomicU64::new(0), AtomicU64::new(0));
     let count = |case: &Case| {
         let report = check(case)?;
         with_readers.fetch_add(u64::from(has_readers(&report)), Ordering::Relaxed);
+        with_redemption.fetch_add(u64::from(has_redemption(&report)), Ordering::Relaxed);
         Ok(report)
     };
     let summary = Campaign::new(CASES).seed(1).run(&cases, count).unwrap_or_else(|found| panic!("{found}"));
     assert!(summary.grants > 3 * CASES, "too few locks: {summary:?}");
-    let with_readers = with_readers.into_inner();
-    eprintln!("{with_readers} of {CASES} with readers");
+    let (with_readers, with_redemption) = (with_readers.into_inner(), with_redemption.into_inner());
+    eprintln!("{with_readers} of {CASES} with readers, {with_redemption} with a redeemed ticket");
     assert!(with_readers > CASES * 4 / 5, "too few reads: {with_readers}");
+    assert!(with_redemption > CASES / 50, "too few redemptions: {with_redemption}");
 }
 
 #[test]
@@ -174,6 +181,8 @@ fn after_the_last_fault_a_waiter_waits_at_most_a_ttl_and_a_poll() {
             step.hold = step.hold.min(Duration::from_millis(20));
             step.rest = step.rest.min(Duration::from_millis(20));
             step.end = StepEnd::Unlock;
+            // A ticket that no process redeems would hold the lock until the end of its ttl.
+            step.issues_ticket = false;
         }
         case
     };

@@ -7,12 +7,20 @@
 //!
 //! `tests/simulation.rs` includes this file, too.
 
-use std::{fmt, ops::Deref, ops::RangeInclusive, pin::pin, str::FromStr, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    ops::{Deref, RangeInclusive},
+    pin::pin,
+    str::FromStr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures::future::{Either, join, select};
 use proptest::prelude::*;
 use redquorum::{
-    Error, Lease, LockGuard, LockOptions, Owner, Quorum, ReadGuard, RestartGuard,
+    Error, Lease, LockGuard, LockOptions, Owner, Quorum, ReadGuard, RestartGuard, Ticket,
     error::NodeReplies,
     sim::{Process, Promises, Report, Schedule, Schedules, Simulation, Store},
 };
@@ -20,6 +28,12 @@ use serde::{Deserialize, Serialize};
 
 /// The ttl of all locks.
 const TTL: Duration = Duration::from_secs(20);
+
+/// The shortest ttl of a ticket.
+const SHORTEST_TICKET: Duration = Duration::from_secs(1);
+
+/// The longest ttl of a lease or ticket.
+const MAX_TTL: Duration = Duration::from_secs(40);
 
 /// The longest time between two attempts of a waiter: more than a ttl and a fallback poll with jitter.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
@@ -63,6 +77,14 @@ pub(crate) struct Step {
     /// Whether a writer downgrades its lease before the end, and then reads for a quarter of `hold`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) downgrades: bool,
+    /// Whether a writer turns its lease into a ticket at the end. The ttl of the ticket is `hold`, but at least
+    /// [`SHORTEST_TICKET`] and at most [`MAX_TTL`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) issues_ticket: bool,
+    /// Whether the step redeems the last ticket that a process has issued for these targets, in place of its lock call.
+    /// Without such a ticket, the step makes the lock call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) redeems: bool,
     /// The lock call.
     pub(crate) call: LockCall,
     /// Whether the watchdog renews the lease.
@@ -79,7 +101,7 @@ pub(crate) struct Step {
 }
 
 /// The resources of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Targets {
     /// The resource `r`, for which all processes contend. Its lock protects the store.
     One,
@@ -128,11 +150,13 @@ impl Case {
     /// Simulates the case once. The same case always gives the same report.
     pub(crate) fn run(&self) -> Report {
         let guard = self.guard();
+        let tickets = Tickets::default();
         Simulation::new(self.schedule.clone()).horizon(self.horizon()).run(|process| {
             let steps = self.programs.get(process.index()).cloned().unwrap_or_default();
+            let tickets = Arc::clone(&tickets);
             async move {
                 // The settings are constants of this file, so a wrong setting would fail in each case.
-                let worker = Worker::connect(process, guard).expect("the settings are valid");
+                let worker = Worker::connect(process, guard, tickets).expect("the settings are valid");
                 worker.run(&steps).await;
             }
         })
@@ -151,7 +175,8 @@ impl Case {
     fn horizon(&self) -> Duration {
         let times = self.programs.iter().flatten().flat_map(|step| {
             let waits = LONGEST_SLEEP * (1 + u32::from(step.has_company));
-            [step.rest, step.hold, step.hold / 4, waits]
+            let ticket = if step.issues_ticket { step.ticket_ttl() } else { Duration::ZERO };
+            [step.rest, step.hold, step.hold / 4, waits, ticket]
         });
         let work = times.fold(self.schedule.faults_end(), Duration::saturating_add);
         work.saturating_add(4 * LONGEST_SLEEP)
@@ -172,20 +197,25 @@ impl FromStr for Case {
     }
 }
 
+/// The last ticket for each target. Processes receive tickets by this channel, which is faster than any message and never
+/// fails. A ticket stays here after a redemption, so that further redemptions have to fail.
+type Tickets = Arc<Mutex<BTreeMap<Targets, Ticket>>>;
+
 /// One process, which runs a program.
 struct Worker {
     process: Process,
     quorum: Quorum,
+    tickets: Tickets,
     /// The store that the lock of [`Targets::One`] protects.
     store: Store,
 }
 
 impl Worker {
-    fn connect(process: Process, guard: RestartGuard) -> Result<Self, Error> {
-        let builder = Quorum::builder().ttl(TTL).max_ttl(2 * TTL).drift(DRIFT);
+    fn connect(process: Process, guard: RestartGuard, tickets: Tickets) -> Result<Self, Error> {
+        let builder = Quorum::builder().ttl(TTL).max_ttl(MAX_TTL).drift(DRIFT);
         let quorum = builder.restart_guard(guard).connect_simulated(&process)?;
         let store = process.store("r");
-        Ok(Self { process, quorum, store })
+        Ok(Self { process, quorum, tickets, store })
     }
 
     async fn run(&self, steps: &[Step]) {
@@ -198,7 +228,12 @@ impl Worker {
     /// Makes the lock call of a step, and does its work if the call returns a guard.
     async fn run_step(&self, step: &Step) {
         let owner = Owner::new();
-        if let Ok(Some(guard)) = self.lock(step, step.call, &owner).await {
+        let ticket = if step.redeems { self.ticket(step) } else { None };
+        let locked = match ticket {
+            Some(ticket) => self.redeem(step, &ticket).await,
+            None => self.lock(step, step.call, &owner).await,
+        };
+        if let Ok(Some(guard)) = locked {
             self.work(step, &owner, guard).await;
         }
     }
@@ -212,6 +247,17 @@ impl Worker {
             self.process.sleep(step.hold / 4).await;
             let _is_valid = self.process.check_valid(&guard);
         }
+    }
+
+    /// Returns the last ticket for the targets of a step.
+    fn ticket(&self, step: &Step) -> Option<Ticket> {
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner).get(&step.targets).cloned()
+    }
+
+    /// Redeems a ticket. The simulator checks that no other lease was granted since the lease that became the ticket.
+    async fn redeem(&self, step: &Step, ticket: &Ticket) -> Result<Option<Guard>, Error> {
+        let redeemed = self.process.redeem(&self.quorum, ticket, step.options()).await?;
+        Ok(redeemed.map(Guard::Exclusive))
     }
 
     /// Locks the resources of a step by `call`. If the step re-enters, `owner` owns the lock.
@@ -292,6 +338,7 @@ impl Worker {
         }
         match guard {
             Guard::Exclusive(guard) if step.downgrades => self.downgrade(step, guard, uses_store).await,
+            Guard::Exclusive(guard) if step.issues_ticket => self.issue_ticket(step, guard).await,
             guard => self.end(step, guard, is_valid).await,
         }
     }
@@ -306,6 +353,18 @@ impl Worker {
         self.process.sleep(step.hold / 4).await;
         let is_valid = self.process.check_valid(&guard);
         self.end(step, Guard::Shared(guard), is_valid).await;
+    }
+
+    /// Turns a writer's lease into a ticket for the next step that redeems.
+    async fn issue_ticket(&self, step: &Step, guard: LockGuard) {
+        let token = guard.fencing_token();
+        // Fails if the lease has ended, or if no quorum answers in time.
+        let Ok(ticket) = self.process.into_ticket(guard, step.ticket_ttl()).await else { return };
+        assert!(
+            ticket.fencing_token() > token,
+            "the token of the ticket is not above the token of its lease"
+        );
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner).insert(step.targets, ticket);
     }
 
     /// Ends the lease according to the step, and checks the result of the unlock.
@@ -340,6 +399,10 @@ impl Step {
     fn names_to_write(&self) -> impl Iterator<Item = &'static str> {
         let both = [Targets::One, Targets::Other].into_iter();
         both.filter(move |target| !self.reads(*target)).map(Targets::name)
+    }
+
+    fn ticket_ttl(&self) -> Duration {
+        self.hold.clamp(SHORTEST_TICKET, MAX_TTL)
     }
 
     fn options(&self) -> LockOptions {
@@ -400,10 +463,10 @@ fn step() -> impl Strategy<Value = Step> + Clone {
     let rest = prop_oneof![3 => millis(0..=10), 1 => millis(10..=10_000)];
     let end = prop_oneof![3 => Just(StepEnd::Unlock), 2 => Just(StepEnd::Drop), 2 => Just(StepEnd::Overstay)];
     let is_renewed = prop::bool::weighted(0.7);
-    let habits = [0.2, 0.2, 0.2, 0.3].map(prop::bool::weighted);
+    let habits = [0.2, 0.2, 0.2, 0.2, 0.3, 0.3].map(prop::bool::weighted);
     (rest, (targets, reads), call, hold, is_renewed, habits, end).prop_map(
         |(rest, (targets, reads), call, hold, is_renewed, habits, end)| {
-            let [has_company, downgrades, reenters, verifies] = habits;
+            let [has_company, downgrades, issues_ticket, reenters, verifies, redeems] = habits;
             Step {
                 rest,
                 targets,
@@ -411,6 +474,9 @@ fn step() -> impl Strategy<Value = Step> + Clone {
                 // Only readers can share a lease. A second writer would behave like a further process.
                 has_company: has_company && reads.is_some(),
                 downgrades: downgrades && targets != Targets::Both,
+                // A lease that shares a resource becomes no ticket.
+                issues_ticket: issues_ticket && reads.is_none(),
+                redeems: redeems && reads.is_none(),
                 call,
                 is_renewed,
                 hold,

@@ -89,6 +89,15 @@ pub(crate) struct Acquired {
     pub(crate) in_flight: Option<InFlightGuard>,
 }
 
+/// The ttl that a renewal sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RenewedTtl {
+    /// The ttl of the lease, which extends the lease.
+    Whole,
+    /// The rest of the validity, which leaves the end of the lease as it is.
+    Rest,
+}
+
 /// The outcome of the return of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnlockOutcome {
@@ -347,7 +356,7 @@ impl ActiveLease {
     pub(crate) fn begin_renewal(
         &self,
         node: usize,
-        ttl: Duration,
+        ttl: RenewedTtl,
         may_have_waiters: bool,
         now: Instant,
     ) -> Option<Renew> {
@@ -366,12 +375,16 @@ impl ActiveLease {
         late.report(&*self.observer);
         let (resources, lease_id) = (self.terms.resources.clone(), self.terms.lease_id.clone());
         let token = self.terms.token.as_u64();
-        Some(Renew { resources, lease_id, holds, ttl, token, may_have_waiters })
+        let (ttl, extends) = match ttl {
+            RenewedTtl::Whole => (self.ttl(), true),
+            RenewedTtl::Rest => (self.valid_until().saturating_duration_since(now), false),
+        };
+        Some(Renew { resources, lease_id, holds, ttl, extends, token, may_have_waiters })
     }
 
     /// Sends the number of holds to the nodes, without waiting for their answers.
-    pub(crate) fn submit_holds(&self, nodes: &[Arc<dyn Node>], ttl: Duration, now: Instant) {
-        let may_have_waiters = true;
+    pub(crate) fn submit_holds(&self, nodes: &[Arc<dyn Node>], now: Instant) {
+        let (ttl, may_have_waiters) = (RenewedTtl::Rest, true);
         for (index, node) in nodes.iter().enumerate() {
             let Some(mut renew) = self.begin_renewal(index, ttl, may_have_waiters, now) else { return };
             renew.holds = mutation::altered(Mutation::HoldsAsIncrements, renew.holds, |_| 0);

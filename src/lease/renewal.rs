@@ -1,6 +1,6 @@
 //! The renewal of a lease, by the watchdog or on request.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::{
     client::{
@@ -10,11 +10,11 @@ use crate::{
     clock::{Clock, Instant},
     error::{Error, Goal, LossReason, NoQuorum},
     lease::{
-        active_lease::{ActiveLease, LeaseTerms},
+        active_lease::{ActiveLease, LeaseTerms, RenewedTtl},
         leases::Leases,
         renewal_tally::RenewalTally,
     },
-    node::{Answer, Operation, Request},
+    node::{Answer, Operation, Renew, Request},
     observer::{RenewalOutcome, Renewed},
     values::NodeError,
 };
@@ -59,10 +59,10 @@ impl Renewal {
         Self { lease, start, tally, extends, may_have_waiters, outcome: None, margin: None }
     }
 
-    /// Returns the ttl to send: the ttl of the lease, or the rest of the validity if the renewal does not extend the
-    /// lease.
-    pub(crate) fn ttl(&self, now: Instant) -> Duration {
-        if self.extends { self.lease.ttl() } else { self.lease.valid_until().saturating_duration_since(now) }
+    /// Returns the renewal for a node, and counts the renewal as unanswered there; `None` if the lease is not active.
+    pub(crate) fn begin(&self, node: usize, now: Instant) -> Option<Renew> {
+        let ttl = if self.extends { RenewedTtl::Whole } else { RenewedTtl::Rest };
+        self.lease.begin_renewal(node, ttl, self.may_have_waiters, now)
     }
 
     /// Handles the answer of a node. Returns the outcome if this answer decides the renewal.
@@ -120,10 +120,9 @@ pub(crate) async fn renew_now(
     let mut renewal = Renewal::new(Arc::clone(lease), context, start);
     let deadline = start + lease.terms.node_timeout;
     renewal.extends = reason != RenewalReason::Holds;
-    let ttl = renewal.ttl(start);
     let mut fanout = Fanout::new();
     for node in 0..electorate.nodes() {
-        match lease.begin_renewal(node, ttl, renewal.may_have_waiters, start) {
+        match renewal.begin(node, start) {
             Some(renew) => {
                 fanout.send(&context.nodes, node, (), Request::one(Operation::Renew(renew), deadline))
             }

@@ -83,6 +83,5 @@ pub(crate) fn submit_holds(context: &ClientContext, lease: &ActiveLease) {
     if !lease.counts_holds() {
         return;
     }
-    let now = context.now();
-    lease.submit_holds(&context.nodes, lease.valid_until().saturating_duration_since(now), now);
+    lease.submit_holds(&context.nodes, context.now());
 }

@@ -196,8 +196,7 @@ impl NodeRenewals {
             let mut sent = Vec::new();
             let mut operations = Vec::new();
             for (index, renewal) in lock(&batch.renewals).iter().enumerate() {
-                let (ttl, may_have_waiters) = (renewal.ttl(now), renewal.may_have_waiters);
-                if let Some(renew) = renewal.lease.begin_renewal(node, ttl, may_have_waiters, now) {
+                if let Some(renew) = renewal.begin(node, now) {
                     operations.push(Operation::Renew(renew));
                     sent.push(index);
                 }

@@ -147,8 +147,16 @@ impl Request {
             }
             ToNode::WriteBack { token } => Operation::WriteBack(WriteBack { resources, lease_id, token }),
             ToNode::Renew { token, .. } => {
-                let may_have_waiters = true;
-                Operation::Renew(Renew { resources, lease_id, holds: 1, ttl, token, may_have_waiters })
+                let (extends, may_have_waiters) = (true, true);
+                Operation::Renew(Renew {
+                    resources,
+                    lease_id,
+                    holds: 1,
+                    ttl,
+                    extends,
+                    token,
+                    may_have_waiters,
+                })
             }
             ToNode::Unlock { notify, tombstone } => Operation::Unlock(Unlock {
                 resources,

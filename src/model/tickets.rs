@@ -2,8 +2,9 @@
 //! contend for the resource.
 //!
 //! No other lease is granted between the lease of the giver and the lease of the redeemer. Each of eight broken rules
-//! admits such a lease, gives a token twice, lets leases overlap, or leaves a key. The two ignored tests, of which one
-//! breaks a rule, search with ticks, and have not been run to their end.
+//! admits such a lease, gives a token twice, lets leases overlap, or leaves a key. The four ignored tests search with
+//! ticks, begin with the ticket, because the orders of its issue are part of the other searches, and have not been run to
+//! their end.
 
 use crate::{
     model::{
@@ -29,9 +30,12 @@ const ONE_OF_EACH: Bounds = Bounds { redeemers: [false, true, false], ..TICKET }
 
 /// Long enough for a lease or a ticket to end after its successor began, and for another lease to follow.
 const TIMING: Timing = Timing { ttl: 3, attempt_timeout: 3, horizon: 4 };
-const TIMED: Bounds = Bounds { timing: Some(TIMING), ..ONE_OF_EACH };
+/// A ticket on two nodes, one client that redeems, and one client that contends.
+const TIMED: Bounds = Bounds { timing: Some(TIMING), is_ticket_at_start: true, ..ONE_OF_EACH };
+/// The same, and one node that forgets.
+const FORGETTING: Bounds = Bounds { crashes: 1, ..TIMED };
 /// The giver, and a client that contends.
-const UNREDEEMED: Bounds = Bounds { attempts: [1, 0, 1], ..TIMED };
+const UNREDEEMED: Bounds = Bounds { timing: Some(TIMING), attempts: [1, 0, 1], ..ONE_OF_EACH };
 
 /// Two clients that redeem, for searches of keys that are left.
 const RESIDUE: Bounds =
@@ -67,10 +71,21 @@ fn no_larger_token_was_granted_before_a_redemption_although_keys_expire_at_any_m
 }
 
 #[test]
-#[ignore = "the search is large, and has not been run to its end"]
-fn no_lease_comes_between_although_leases_expire_or_a_node_forgets() {
+#[ignore = "the search has not been run to its end"]
+fn no_lease_comes_between_although_leases_and_tickets_expire() {
     assert_holds(TIMED, Rules::WHOLE);
-    assert_holds(Bounds { crashes: 1, ..TIMED }, Rules::GUARDED);
+}
+
+#[test]
+#[ignore = "the search has not been run to its end"]
+fn no_lease_comes_between_although_a_node_forgets() {
+    assert_holds(FORGETTING, Rules::GUARDED);
+}
+
+#[test]
+#[ignore = "the search has not been run to its end"]
+fn a_node_that_forgets_and_votes_at_once_lets_leases_overlap() {
+    assert_breaks(FORGETTING, Rules::WHOLE);
 }
 
 #[test]
@@ -103,7 +118,7 @@ fn a_redemption_without_a_check_of_the_counter_admits_a_lease_in_between() {
 }
 
 #[test]
-#[ignore = "the search is large, and has not been run to its end"]
+#[ignore = "the search has not been run to its end"]
 fn a_validity_from_the_last_vote_of_a_redemption_lets_leases_overlap() {
     assert_breaks(TIMED, Rules::breaking(BrokenRule::RedeemFromReceipt));
 }

@@ -1,5 +1,5 @@
 //! Leases of threads in the blocking API, on in-memory nodes: exclusion, renewal, loss, re-entry, groups,
-//! permits, latches and readers.
+//! permits, latches, readers and tickets.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -8,7 +8,7 @@ use std::{
 };
 
 use redquorum::{
-    Error, LockOptions, MemoryCluster, Owner,
+    Error, LockOptions, MemoryCluster, Owner, Ticket,
     blocking::{MultiLock, Quorum},
     error::{ConfigError, LeaseLost, LossReason},
     inspection::LockState,
@@ -294,5 +294,58 @@ fn threads_read_together_write_alone_and_downgrade() {
         let reader = others.read().unwrap();
         let group = quorum.multi_lock(["s"]).and_read(["r"]).lock().unwrap();
         assert!(reader.is_valid() && group.is_valid());
+    });
+}
+
+/// The ttl of a ticket, which does not end during a test.
+const TICKET_TTL: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_thread_of_another_client_redeems_a_ticket_once() {
+    run_with_deadline(|| {
+        let cluster = MemoryCluster::new(3);
+        let connect = || Quorum::connect_in_memory(redquorum::Quorum::builder(), &cluster).unwrap();
+        let (giver, worker, other) = (connect(), connect(), connect());
+        let redeem = |quorum: &Quorum, text: &str| {
+            let ticket: Ticket = text.parse().unwrap();
+            quorum.redeem(&ticket, LockOptions::new()).unwrap()
+        };
+        let guard = giver.red_lock("r").lock().unwrap();
+        let (lease, given) = (guard.lease(), guard.fencing_token());
+        let ticket = guard.into_ticket(TICKET_TTL).unwrap();
+        let text = ticket.to_string();
+        assert_eq!(lease.lost().reason, LossReason::Unlocked);
+        assert!(other.red_lock("r").try_lock().unwrap().is_none(), "the lock is free before the redemption");
+
+        let guard = thread::scope(|scope| scope.spawn(|| redeem(&worker, &text)).join().unwrap());
+        let guard = guard.expect("the ticket is good");
+        assert!(given < ticket.fencing_token() && ticket.fencing_token() < guard.fencing_token());
+        assert!(redeem(&other, &text).is_none() && redeem(&worker, &text).is_none());
+        // The release of a redeemed ticket leaves the lease.
+        assert!(giver.release(&ticket).unwrap().has_quorum());
+        assert!(guard.verify().unwrap() && other.red_lock("r").try_lock().unwrap().is_none());
+        guard.unlock().unwrap();
+        assert!(redeem(&other, &text).is_none(), "the ticket is good again after the unlock");
+        other.red_lock("r").try_lock().unwrap().expect("the resource is free").unlock().unwrap();
+    });
+}
+
+#[test]
+fn a_released_ticket_is_spent_and_a_lost_lease_becomes_no_ticket() {
+    run_with_deadline(|| {
+        let quorum = Quorum::in_memory(3).unwrap();
+        let lock = quorum.red_lock("r");
+        let ticket = lock.lock().unwrap().into_ticket(TICKET_TTL).unwrap();
+        assert!(lock.try_lock().unwrap().is_none());
+        assert!(quorum.release(&ticket).unwrap().has_quorum());
+        assert!(quorum.redeem(&ticket, LockOptions::new()).unwrap().is_none());
+        let guard = lock.options(LockOptions::new().ttl(SHORT).without_renewal()).try_lock().unwrap();
+        let guard = guard.expect("the resource is free");
+        eventually("the lease ends", || !guard.is_valid());
+        let refused = guard.into_ticket(TICKET_TTL).unwrap_err();
+        assert!(
+            matches!(&refused, Error::LeaseLost(LeaseLost { reason: LossReason::Expired, .. })),
+            "{refused:?}"
+        );
     });
 }

@@ -18,6 +18,9 @@ pub(crate) struct Renew {
     /// The number of holds: the new number, not a difference, so that a repeated renewal changes nothing.
     pub(crate) holds: u32,
     pub(crate) ttl: Duration,
+    /// Whether the renewal extends the lease. Otherwise the ttl is the rest of the validity, and the renewal only reports
+    /// the number of holds or queries the lease. A node does not distinguish the two.
+    pub(crate) extends: bool,
     pub(crate) token: u64,
     /// Whether a client may wait for the resources. If not, the renewal of a reader extends no yield mark.
     pub(crate) may_have_waiters: bool,
@@ -29,7 +32,7 @@ impl Operate for Renew {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
-        let Self { resources, lease_id, holds, ttl, token, may_have_waiters } = self;
+        let Self { resources, lease_id, holds, ttl, extends: _, token, may_have_waiters } = self;
         if resources.len() == 1 && !resources.is_any_shared() {
             arguments.short_name("renew");
         } else {

@@ -61,7 +61,7 @@ pub(crate) fn write_back(names: &str, by: &str, token: u64) -> Operation {
 
 pub(crate) fn renew(names: &str, by: &str, holds: u32, ttl: u64, token: u64) -> Operation {
     let (resources, lease_id, ttl) = (resources(names), lease_id(by), Duration::from_millis(ttl));
-    Operation::Renew(Renew { resources, lease_id, holds, ttl, token, may_have_waiters: true })
+    Operation::Renew(Renew { resources, lease_id, holds, ttl, extends: true, token, may_have_waiters: true })
 }
 
 /// Returns a renewal for whose resources no client waits.

@@ -147,7 +147,7 @@ impl UnansweredCalls {
     }
 
     /// Whether the connection should be given up because the node has not answered for too long. `unsent_ttl` is the
-    /// shortest ttl of the unsent renewals.
+    /// shortest ttl to which an unsent renewal extends a lease.
     pub(super) fn is_silent(&self, now: Instant, unsent_ttl: Option<Duration>) -> bool {
         // The requests are searched for renewals only after a long silence.
         self.oldest()
@@ -187,10 +187,10 @@ impl UnansweredCalls {
         last.min(since + longest).max(since + silence)
     }
 
-    /// Returns the longest time for which the shortest lease of all renewals permits to keep a silent connection. A
+    /// Returns the longest time for which the shortest lease that a renewal extends permits to keep a silent connection. A
     /// renewal that timed out counts, too, because the renewal is repeated.
     fn kept_for_renewals(&self, unsent_ttl: Option<Duration>) -> Duration {
-        let in_flight = self.items().filter_map(|(_, item)| item.renewed_ttl());
+        let in_flight = self.items().filter_map(|(_, item)| item.extended_ttl());
         let kept = in_flight.chain(unsent_ttl).min().map_or(Duration::MAX, |ttl| ttl / KEPT_TTL_SHARE);
         mutation::altered(Mutation::WaitForLongLeases, kept, |_| Duration::MAX)
     }

@@ -82,19 +82,21 @@ impl Item {
         self.until <= now
     }
 
-    /// Whether the request renews leases, and its caller still waits for the answer.
+    /// Whether the request extends leases, and its caller still waits for the answer.
     pub(super) fn is_awaited_renewal(&self) -> bool {
-        self.renewed_ttl().is_some() && !self.is_abandoned()
+        self.extended_ttl().is_some() && !self.is_abandoned()
     }
 
-    /// Returns the shortest ttl to which the request renews a lease; `None` if the request does not only renew leases. If
-    /// the lease is not extended, the ttl is the rest of its validity.
-    pub(super) fn renewed_ttl(&self) -> Option<Duration> {
-        let ttl = |operation: &Operation| match operation {
-            Operation::Renew(renew) => Some(renew.ttl),
-            _ => None,
-        };
-        self.operations.iter().map(ttl).reduce(|shortest, ttl| Some(shortest?.min(ttl?))).flatten()
+    /// Returns the shortest ttl to which the request extends a lease; `None` if the request does not only renew leases, or
+    /// extends no lease. A renewal that extends no lease is not urgent, however short the rest of the validity is,
+    /// because the renewal cannot save the lease.
+    pub(super) fn extended_ttl(&self) -> Option<Duration> {
+        let mut shortest = None;
+        for operation in self.operations.iter() {
+            let Operation::Renew(renew) = operation else { return None };
+            shortest = shortest.into_iter().chain(renew.extends.then_some(renew.ttl)).min();
+        }
+        shortest
     }
 
     pub(super) fn is_abandoned(&self) -> bool {

@@ -10,7 +10,7 @@ use crate::clock::Instant;
 /// # Invariants
 ///
 /// 1. No request expires before `earliest`, which is `None` if there is no request.
-/// 2. `shortest_ttl` is the shortest ttl to which a request renews a lease; `None` if no request renews a lease.
+/// 2. `shortest_ttl` is the shortest ttl to which a request extends a lease; `None` if no request extends a lease.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
     items: VecDeque<(Sequence, Item)>,
@@ -32,7 +32,7 @@ impl Unsent {
         self.earliest
     }
 
-    /// Returns the shortest ttl to which a request renews a lease; `None` without a renewal.
+    /// Returns the shortest ttl to which a request extends a lease; `None` without such a request.
     pub(super) fn shortest_ttl(&self) -> Option<Duration> {
         self.shortest_ttl
     }
@@ -42,8 +42,8 @@ impl Unsent {
         if self.items.is_empty() {
             self.earliest = None;
         }
-        if first.as_ref().is_some_and(|(_, item)| item.renewed_ttl() == self.shortest_ttl) {
-            self.shortest_ttl = self.shortest_renewed_ttl();
+        if first.as_ref().is_some_and(|(_, item)| item.extended_ttl() == self.shortest_ttl) {
+            self.shortest_ttl = self.shortest_extended_ttl();
         }
         first
     }
@@ -51,7 +51,7 @@ impl Unsent {
     /// Inserts a request at its place in the order of submission: the last place, unless the request was sent before.
     pub(super) fn insert(&mut self, sequence: Sequence, item: Item) {
         self.earliest = Some(self.earliest.map_or(item.until, |earliest| earliest.min(item.until)));
-        self.shortest_ttl = self.shortest_ttl.into_iter().chain(item.renewed_ttl()).min();
+        self.shortest_ttl = self.shortest_ttl.into_iter().chain(item.extended_ttl()).min();
         if self.items.back().is_none_or(|(last, _)| *last < sequence) {
             self.items.push_back((sequence, item));
         } else {
@@ -66,11 +66,11 @@ impl Unsent {
             std::mem::take(&mut self.items).into_iter().partition(|(_, item)| is_taken(item));
         self.items = kept;
         self.earliest = self.iter().map(|(_, item)| item.until).min();
-        self.shortest_ttl = self.shortest_renewed_ttl();
+        self.shortest_ttl = self.shortest_extended_ttl();
         taken.into_iter().map(|(_, item)| item).collect()
     }
 
-    fn shortest_renewed_ttl(&self) -> Option<Duration> {
-        self.iter().filter_map(|(_, item)| item.renewed_ttl()).min()
+    fn shortest_extended_ttl(&self) -> Option<Duration> {
+        self.iter().filter_map(|(_, item)| item.extended_ttl()).min()
     }
 }

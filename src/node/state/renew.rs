@@ -16,7 +16,7 @@ impl NodeState {
         renew: &Renew,
         now: NodeTime,
     ) -> Result<Answer, Answer> {
-        let Renew { resources, lease_id, holds, ttl, token, may_have_waiters } = renew;
+        let Renew { resources, lease_id, holds, ttl, extends: _, token, may_have_waiters } = renew;
         let token = check_counter(*token)?;
         let (_, counters) = self.look_up_free(resources, lease_id, now)?;
         self.note_quorum(parameters, now);

@@ -26,6 +26,8 @@ pub(super) fn lock(rest: Duration, hold: Duration) -> Step {
         reads: None,
         has_company: false,
         downgrades: false,
+        issues_ticket: false,
+        redeems: false,
         call: LockCall::Lock,
         is_renewed: true,
         hold,

@@ -247,6 +247,11 @@ fn votes_below_those_that_a_node_forgot_are_caught() {
 }
 
 #[test]
+fn a_redemption_without_proof_is_caught() {
+    assert_breaks(Mutation::RedeemWithoutProof, Promise::Exclusion);
+}
+
+#[test]
 fn a_renewal_that_counts_at_once_in_quarantine_is_caught() {
     let restart =
         |at| TimedFault { at, fault: Fault::Crash { node: 2, lasts: Duration::ZERO, memory: Memory::Lost } };

@@ -12,31 +12,34 @@
 //!                                           acknowledged ◄───── acknowledge: XACK, XDEL
 //! ```
 //!
-//! Nobody else can hold the invoice between the request's check and the worker, so the amount that the customer has
-//! confirmed is still the amount of the invoice. Each access to the database has the fencing token of its lock, and
-//! the database refuses tokens that are smaller than the largest one.
+//! If a worker redeems the ticket, no other client has locked the invoice since the check of the request. Therefore the
+//! amount that the customer has confirmed is still the amount of the invoice. Each access to the database has the
+//! fencing token of a lease, and the database refuses a token that is smaller than the largest token before.
 //!
-//! **A job that is delivered twice**, or whose worker has died, has a ticket that is spent: `redeem` returns `None`. So
-//! has a job that waited for longer than the ticket lives. The worker cannot distinguish these cases, and need not: the
-//! database decides. The worker locks anew. If another worker has the lock, the job stays in the queue, and is delivered
-//! again after `--idle`. If the invoice is charged, the job is acknowledged. Otherwise the worker charges, after a
-//! check that the amount is still the confirmed one. A worker that acknowledged the job of a spent ticket without this
-//! look would lose the job of a worker that was killed.
+//! **A spent ticket**: `redeem` returns `None` if the queue delivers a job twice, if the worker of an earlier delivery
+//! has died, or if the job waited for longer than the ticket lives. The worker does not have to distinguish these cases.
+//! The worker locks the invoice anew, and reads the state in the database. If a second worker has the lock, the job stays
+//! in the queue, and is delivered again after `--idle`. If the invoice is charged, the worker acknowledges the job.
+//! Otherwise the worker compares the amount with the confirmed amount, and charges the invoice. If workers acknowledged
+//! jobs with spent tickets at once, the job of a worker that was killed would be lost.
 //!
-//! **A worker that is killed** keeps the invoice for the ttl of its lease. Its job is charged by another worker, which
-//! repeats the steps. The write has a token. The payment has no token, because the provider of payments knows none.
-//! Therefore a worker first asks the provider for a payment of the invoice, by any job. If the invoice is paid, the
-//! worker records the payment, even if the amount has changed since. A request to pay that is late reaches the provider
-//! after this question. The idempotency key of the job makes the provider execute such a request once. A late request
-//! of another job has another key: the customer would pay twice if, within the delay of that request, the lease ended
-//! and the customer confirmed the invoice again.
+//! **A worker that is killed** keeps the invoice for the ttl of the lease. The queue then delivers the job to a second
+//! worker, which repeats all steps. A write to the database has a token. A payment has no token, because the provider of
+//! payments does not compare tokens. Therefore a worker first asks the provider whether any job has paid the invoice. If
+//! the invoice is paid, the worker records the payment, even if the amount has changed since.
 //!
-//! The queue is a Redis server of its own, with persistence, and not a node of the quorum. A node may lose its data: the
-//! quorum tolerates that, and a queue does not. Blocking reads and long lists belong on no server whose response times
-//! are the response times of all locks. And a job contains the secret of its ticket, which no reader of a node may
-//! see: of the users of the queue, allow only the service and the workers.
+//! **Between this question and the payment**, a worker may stand still until the lease has ended, and a second worker may
+//! pay. The first worker then pays nothing, because the loss of the lease stops the work. But a request to pay that the
+//! first worker has sent before may reach the provider later. The requests of one job have one idempotency key, so the
+//! provider executes one of them. The requests of two jobs have different keys: the customer pays twice if, while the
+//! request of one job is delayed, the lease of that job ends, and the customer confirms the invoice again.
 //!
-//! Nodes and settings come from a file or the environment. `redquorum init` has to make the quorum once, before:
+//! The queue is a separate Redis server with persistence, and no node of the quorum, for three reasons. The quorum
+//! tolerates a node that loses data, and a queue does not tolerate the loss of jobs. Blocking reads and long lists would
+//! delay the locks on a node. A job contains the secret of its ticket, which users of a node must not read: permit only
+//! the service and the workers to use the queue.
+//!
+//! Nodes and settings come from a file or the environment. Make the quorum once with `redquorum init`, and then run:
 //!
 //! ```text
 //! export REDQUORUM_NODES=redis://10.0.0.1,redis://10.0.0.2,redis://10.0.0.3
@@ -79,7 +82,7 @@ const GROUP: &str = "workers";
 /// The time for which a request waits for the invoice.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The time for which a worker waits for the next job, before it looks for jobs of dead workers.
+/// The time for which a worker waits for the next job, before the worker looks for jobs of dead workers.
 const POLL: Duration = Duration::from_millis(500);
 
 /// Longer than a blocking read takes.
@@ -138,6 +141,9 @@ enum Command {
         /// Time after which a job that is not acknowledged is delivered again. A job may take longer.
         #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
         idle: Duration,
+        /// Time for which a worker stands still before a payment, as in a long garbage collection.
+        #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0")]
+        pause: Duration,
         /// Time that a payment takes.
         #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0.1")]
         payment: Duration,
@@ -168,13 +174,13 @@ async fn main() -> anyhow::Result<()> {
             let queue = Client::open(places.queue)?;
             serve(listen, Service { quorum, database, queue, ticket_ttl, pause }).await
         }
-        Command::Work { idle, payment, places } => {
+        Command::Work { idle, pause, payment, places } => {
             // The handler is installed first, so that an early signal does not kill the process.
             let mut terminate = signal(SignalKind::terminate())?;
             let (quorum, database) = places.open().await?;
-            let worker = Worker { quorum: quorum.clone(), database, payment };
+            let worker = Worker { quorum: quorum.clone(), database, pause, payment };
             let queue = Queue::open(&places.queue, idle).await?;
-            // A dropped job unlocks its invoice, and stays in the queue for another worker.
+            // The drop of a job unlocks the invoice. The job stays in the queue for the next worker.
             let ended = tokio::select! {
                 ended = worker.work(queue) => ended,
                 _ = terminate.recv() => Ok(()),
@@ -223,7 +229,7 @@ async fn charge(State(service): State<Arc<Service>>, Path(invoice): Path<i64>) -
 }
 
 impl Service {
-    /// Locks the invoice, checks it, and leaves the rest and the lock to a job.
+    /// Locks and checks the invoice, and queues a job with a ticket for the lock.
     async fn charge(&self, invoice: i64) -> anyhow::Result<(StatusCode, String)> {
         let Some(guard) = lock_of(&self.quorum, invoice).try_lock_for(REQUEST_PATIENCE).await? else {
             return Ok((StatusCode::CONFLICT, "the invoice is in use".to_owned()));
@@ -240,13 +246,13 @@ impl Service {
         // From here on, the request has no lock.
         let ticket = guard.into_ticket(self.ticket_ttl).await?;
         if let Err(error) = self.add(invoice, cents, &ticket).await {
-            // The job may be in the queue nevertheless. If so, its ticket is spent, and its worker locks anew.
+            // The job may be in the queue nevertheless. Then the worker finds a spent ticket, and locks the invoice anew.
             self.quorum.release(&ticket).await?;
             return Err(error).context("the job is not queued");
         }
         println!("invoice {invoice}: queued");
         sleep(self.pause).await;
-        // A worker may have charged the invoice by now. Without the token, this write would undo that.
+        // A worker may have charged the invoice by now. Without the token, this write would replace the state "charged".
         let is_written = write(&self.database, token, invoice, "queued").await?;
         let state = if is_written { "is queued" } else { "is at a worker already" };
         Ok((StatusCode::ACCEPTED, format!("the invoice {state}")))
@@ -295,7 +301,7 @@ enum Delivery {
 #[derive(Debug)]
 struct Queue {
     connection: MultiplexedConnection,
-    /// The name of the worker in the group. Another start of the process is another worker.
+    /// The name of the worker in the group. Each start of the process has a new name.
     worker: String,
     idle: Duration,
 }
@@ -314,7 +320,7 @@ impl Queue {
         Ok(Self { connection, worker, idle })
     }
 
-    /// Returns the next entry: one whose worker has not acknowledged it in time, or a new one.
+    /// Returns an entry that was delivered and not acknowledged in time, or else a new entry.
     async fn next(&mut self) -> anyhow::Result<Option<StreamId>> {
         let idle = u64::try_from(self.idle.as_millis())?;
         let one = StreamAutoClaimOptions::default().count(1);
@@ -331,7 +337,7 @@ impl Queue {
         Ok(streams.flat_map(|stream| stream.ids).next())
     }
 
-    /// Acknowledges the entry and deletes it, because it contains a secret.
+    /// Acknowledges and deletes the entry. A job contains a secret, which must not stay in the stream.
     async fn acknowledge(&mut self, entry: &StreamId) -> anyhow::Result<()> {
         let ids = [&*entry.id];
         let mut both = redis::pipe();
@@ -349,6 +355,7 @@ async fn connection_id(connection: &mut MultiplexedConnection) -> RedisResult<u6
 struct Worker {
     quorum: Quorum,
     database: SqlitePool,
+    pause: Duration,
     payment: Duration,
 }
 
@@ -376,7 +383,7 @@ impl Worker {
         let invoice = job.invoice;
         if let Some(guard) = self.quorum.redeem(&job.ticket, LockOptions::new()).await? {
             println!("invoice {invoice}: redeemed under token {}", guard.fencing_token());
-            // Nobody has changed the invoice since the customer has confirmed the amount.
+            // Since the customer has confirmed the amount, no other client has held the invoice.
             return self.charge(job, guard, true).await;
         }
         println!("invoice {invoice}: the ticket is spent");
@@ -392,7 +399,7 @@ impl Worker {
         }
     }
 
-    /// Charges the invoice, unless it is charged already. The work stops if the lease is lost.
+    /// Charges an invoice that is not charged yet. The work stops if the lease is lost.
     async fn charge(&self, job: &Job, guard: LockGuard, is_confirmed: bool) -> anyhow::Result<Delivery> {
         let work = self.charge_under(job, guard.fencing_token(), is_confirmed);
         let delivery = guard.while_valid(work).await??;
@@ -432,6 +439,8 @@ impl Worker {
             println!("invoice {invoice}: the amount has changed, the customer has to confirm it");
             return self.record(token, invoice, "open").await;
         }
+        println!("invoice {invoice}: no payment yet");
+        sleep(self.pause).await;
         // A job has one ticket, so the id of the ticket is the same in each delivery of the job.
         let key = job.ticket.id().to_string();
         sqlx::query(PAY).bind(key).bind(invoice).bind(cents).execute(&self.database).await?;

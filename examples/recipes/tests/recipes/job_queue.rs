@@ -87,7 +87,11 @@ impl Places {
 
     /// Starts a worker. A job that is not acknowledged in a second is delivered again.
     async fn work(&self, payment: &str) -> Running {
-        let worker = self.start(&["work", "--idle", "1", "--payment", payment]);
+        self.work_with(&["--payment", payment]).await
+    }
+
+    async fn work_with(&self, arguments: &[&str]) -> Running {
+        let worker = self.start(&[&["work", "--idle", "1"], arguments].concat());
         worker.line("waiting for jobs").await;
         worker
     }
@@ -322,6 +326,29 @@ async fn a_worker_that_continues_after_a_pause_changes_nothing() {
     };
     eventually(SOON, "the worker notices the end of its lease", is_refused).await;
     assert!(first.lines("invoice 42: charged").is_empty());
+    assert_eq!(places.invoice().await, invoice);
+}
+
+/// The worker stands still after the question whether the invoice is paid. When the worker continues, its pause is over
+/// and its lease has ended.
+#[tokio::test]
+async fn a_worker_that_stands_still_before_the_payment_pays_nothing_later() {
+    let places = Places::open().await;
+    let service = places.serve(&[]).await;
+    let first = places.work_with(&["--pause", "3"]).await;
+    assert_eq!(service.request().await.await.unwrap().0, 202);
+    first.line("invoice 42: no payment yet").await;
+    first.send(Signal::STOP);
+    let second = places.work("0").await;
+    second.line("invoice 42: no payment yet").await;
+    second.line("invoice 42: charged under token ").await;
+    places.all_done().await;
+    let invoice = places.invoice().await;
+    assert_eq!((&*invoice.state, invoice.payments), ("charged", 1));
+    first.send(Signal::CONT);
+    let is_lost = async || first.lines("invoice 42: ").iter().any(|line| line.contains("lost"));
+    eventually(SOON, "the worker notices the end of its lease", is_lost).await;
+    assert!(first.lines("invoice 42: the payment has begun").is_empty());
     assert_eq!(places.invoice().await, invoice);
 }
 

@@ -55,6 +55,7 @@ fn renew_for(number: u32, ttl: Duration) -> Operation {
         lease_id: lease_id(number),
         holds: 1,
         ttl,
+        extends: true,
         token: 1,
         may_have_waiters: false,
     })
@@ -477,6 +478,24 @@ fn a_renewal_keeps_the_connection_for_at_most_a_third_of_the_shortest_ttl() {
     }
     let _broken = break_rule(Some(Mutation::WaitForLongLeases));
     assert_eq!(silent_at(6, 150), at(6000));
+}
+
+/// Such a renewal reports the number of holds, with the rest of the validity as its ttl. A new connection would only make
+/// the renewal of the long lease last in line again.
+#[test]
+fn a_renewal_that_extends_no_lease_does_not_shorten_a_silence() {
+    let silent_at = |number, extends| {
+        let Operation::Renew(renew) = renew_for(number, Duration::from_secs(2)) else { unreachable!() };
+        let short = Operation::Renew(Renew { extends, ..renew });
+        let mut send_queue = connected_queue();
+        let _long = send_queue.submit(Request::one(renew_for(1, Duration::from_secs(60)), at(15_000)));
+        let _short = send_queue.submit(Request::one(short, at(1000)));
+        send_queue.next_batch(at(0)).unwrap();
+        send_queue.tick(at(100));
+        send_queue.next_deadline().unwrap()
+    };
+    assert_eq!(silent_at(2, false), at(6000));
+    assert_eq!(silent_at(2, true), at(3000));
 }
 
 #[test]

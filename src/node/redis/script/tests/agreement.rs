@@ -106,8 +106,8 @@ impl NodePair<'_> {
             }
             DraftKind::Renew { holds, token, may_have_waiters } => {
                 let (holds, token) = (*holds, self.number(token));
-                let may_have_waiters = *may_have_waiters;
-                Operation::Renew(Renew { resources, lease_id, holds, ttl, token, may_have_waiters })
+                let (extends, may_have_waiters) = (true, *may_have_waiters);
+                Operation::Renew(Renew { resources, lease_id, holds, ttl, extends, token, may_have_waiters })
             }
             DraftKind::Unlock { notify, tombstone, has_waiters, rest } => Operation::Unlock(Unlock {
                 resources,
