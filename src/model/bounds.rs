@@ -37,9 +37,6 @@ pub(super) struct Bounds {
     /// Whether a search begins with a lease of the first client, granted by two nodes. The request to
     /// the third node is still in flight.
     pub(super) is_held_at_start: bool,
-    /// Whether a search begins with a ticket, into which the first client has turned this lease on the same nodes. The
-    /// requests to the other nodes are still in flight.
-    pub(super) is_ticket_at_start: bool,
     /// The clients that lock as readers. The other clients lock as writers.
     pub(super) readers: [bool; CLIENTS],
     /// Whether writers may downgrade.
@@ -114,7 +111,6 @@ impl Bounds {
         Self {
             property,
             is_held_at_start: false,
-            is_ticket_at_start: false,
             readers: [false; CLIENTS],
             may_downgrade: false,
             may_issue_ticket: false,

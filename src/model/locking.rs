@@ -238,11 +238,8 @@ impl World {
             Some(ticket) if model.rules.are_broken_by(Mutation::KeepTicketToken) => ticket.token,
             _ => token,
         };
-        let counts_from_now = redeems.is_some() && model.rules.breaks(BrokenRule::RedeemFromReceipt);
-        let now = self.now;
         let state = &mut self.clients[client];
-        let from = if counts_from_now { now } else { state.start };
-        let valid_until = model.bounds.timing.map_or(0, |timing| from + timing.ttl);
+        let valid_until = model.bounds.timing.map_or(0, |timing| state.start + timing.ttl);
         state.phase = ClientPhase::Holding(ModelLease { token, valid_until, rounds: 0, round: None });
         let floor = std::mem::take(&mut state.floor);
         state.start = 0;

@@ -64,12 +64,8 @@ mod sharing;
 mod tickets;
 mod verification;
 
-/// The number of nodes: the smallest number at which a majority may miss a node. A build with `REDQUORUM_MODEL_NODES=5`
-/// has five nodes.
-const NODES: usize = match option_env!("REDQUORUM_MODEL_NODES") {
-    Some(nodes) if matches!(nodes.as_bytes(), b"5") => 5,
-    _ => 3,
-};
+/// The number of nodes: the smallest number at which a majority may miss a node.
+const NODES: usize = 3;
 
 /// The number of clients: enough for a writer and two readers. In searches with two clients, the
 /// third client is idle.

@@ -103,17 +103,6 @@ impl NodeModel {
         }
     }
 
-    /// Whether the node has voted for the attempt, or may still do so.
-    pub(super) fn may_vote_for(&self, attempt: ModelAttempt) -> bool {
-        let requests_vote = |request: &Request| {
-            request.of == attempt
-                && !matches!(request.message, ToNode::Unlock { .. } | ToNode::WriteBack { .. })
-        };
-        matches!(self.attempts[attempt.client].lock, ModelLockVote::Granted(_))
-            || self.requests.iter().any(requests_vote)
-            || self.replies.iter().any(|reply| reply.to == attempt)
-    }
-
     /// Adds a waiter that is no client of the model to the node's queue.
     pub(super) fn enqueue(&mut self, model: &Protocol) {
         self.state.apply(&model.parameters, &foreign_waiter(model.ttl()), self.time(0));

@@ -114,23 +114,8 @@ impl Protocol {
     /// Returns the world after the first client has won its first attempt, by votes of the first
     /// nodes that are a quorum.
     fn with_first_lease(&self, world: World) -> World {
-        let world = self.with_votes(world, Action::Begin(0));
-        assert!(world.is_holding(self, 0), "the first votes differ, so the lease needs a write-back");
-        world
-    }
-
-    /// Returns the world after the first client has turned its lease into a ticket, by votes of the same nodes.
-    fn with_ticket(&self, world: World) -> World {
-        let world = self.with_votes(world, Action::IssueTicket(0));
-        assert!(world.ticket.is_some(), "the votes differ, so the ticket needs a write-back");
-        world
-    }
-
-    /// Returns the world after an action of the first client, whose requests the first nodes that are a quorum have
-    /// executed and answered.
-    fn with_votes(&self, world: World, action: Action) -> World {
         let then = |world: World, action| self.after(&world, action).unwrap();
-        let mut world = then(world, action);
+        let mut world = then(world, Action::Begin(0));
         for node in 0..self.needed {
             let request = world.nodes[node].requests()[0];
             world = then(
@@ -140,7 +125,8 @@ impl Protocol {
             let reply = world.nodes[node].replies()[0];
             world = then(world, Action::Deliver { node, reply });
         }
-        world
+        assert!(world.is_holding(self, 0), "the first votes differ, so the lease needs a write-back");
+        world.with_sorted_nodes()
     }
 
     fn client_actions(&self, world: &World, client: usize, actions: &mut Vec<Action>) {
@@ -304,17 +290,12 @@ impl Model for Protocol {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        let begin = |counters| {
-            let mut world = World::new(self, counters);
-            if self.bounds.is_held_at_start {
-                world = self.with_first_lease(world);
-            }
-            if self.bounds.is_ticket_at_start {
-                world = self.with_ticket(world);
-            }
-            world.with_sorted_nodes()
-        };
-        self.bounds.starts.iter().map(|counters| begin(*counters)).collect()
+        let worlds = self.bounds.starts.iter().map(|counters| World::new(self, *counters));
+        if self.bounds.is_held_at_start {
+            worlds.map(|world| self.with_first_lease(world)).collect()
+        } else {
+            worlds.collect()
+        }
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {

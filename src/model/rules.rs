@@ -19,8 +19,6 @@ pub(super) enum BrokenRule {
     ReadersWriteNothingBack,
     /// A downgrade unlocks the write lease before the lock of the reader.
     UnlockToDowngrade,
-    /// The validity of a lease that redeems a ticket begins when the client receives the last vote.
-    RedeemFromReceipt,
 }
 
 /// The restart guard of the nodes, and the broken rule, if any.

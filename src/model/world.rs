@@ -350,46 +350,11 @@ impl World {
                 self.is_any_conflict(model, may_hold)
                     || (0..CLIENTS).any(|client| has_later_writer(client) && may_be_granted(client))
             }
-            ModelProperty::TicketsPassLocksOn if model.bounds.timing.is_some() => self.may_ticket_fail(model),
             ModelProperty::TokensAreUniqueAndGrow | ModelProperty::TicketsPassLocksOn => {
                 clients.any(may_be_granted)
             }
             ModelProperty::ProofsHold => clients.any(may_prove_falsely),
             ModelProperty::NothingIsLeftBehind | ModelProperty::KeysAgreeWithReaders => true,
         }
-    }
-
-    /// Whether a later grant can break a promise of tickets, in a search with timing. Such a grant is one of two: of
-    /// the ticket or of a redemption, and of a lease to another client.
-    fn may_ticket_fail(&self, model: &Protocol) -> bool {
-        let bounds = &model.bounds;
-        let may_begin = |client: usize| self.clients[client].begun < bounds.attempts[client];
-        let may_win = |client: usize| {
-            self.is_trying(client)
-                && self.now < self.too_late_from(model, client)
-                && self.count(|node| node.may_vote_for(self.attempt(client))) >= model.needed
-        };
-        let giver = self.clients[0];
-        let may_be_issued = (self.ticket.is_none() && self.is_holding(model, 0)) || may_win(0);
-        let is_ticket_possible = may_be_issued || self.ticket.is_some();
-        let may_redeem = |client: usize| match self.clients[client].phase {
-            ClientPhase::Idle => may_begin(client) && bounds.redeemers[client] && is_ticket_possible,
-            _ => self.clients[client].redeems.is_some() && may_win(client),
-        };
-        let may_lock = |client: usize| match self.clients[client].phase {
-            ClientPhase::Idle => may_begin(client) && bounds.contenders[client],
-            _ => self.clients[client].redeems.is_none() && may_win(client),
-        };
-        let is_passed = self.ticket.is_some_and(|ticket| ticket.is_passed)
-            || giver.downgrade.is_some_and(|downgrade| downgrade.has_later_writer);
-        let may_any_lock = (1..CLIENTS).any(may_lock);
-        let is_redeemed =
-            (1..CLIENTS).any(|client| bounds.redeemers[client] && self.is_holding(model, client));
-        let may_any_redeem = (1..CLIENTS).any(may_redeem);
-        let may_two_redeem = (1..CLIENTS).filter(|client| may_redeem(*client)).count() > 1;
-        let has_other = is_passed || may_any_lock;
-        (may_be_issued && has_other)
-            || (may_any_redeem && (has_other || is_redeemed || may_two_redeem))
-            || (is_redeemed && may_any_lock)
     }
 }
