@@ -6,7 +6,7 @@
 #                         servers as processes, tests in documents, examples, and the proof if coq is installed
 #   tests/run.sh --all    before a release, too: the search of the model, broken rules of the proof, servers in
 #                         containers and of other versions, the code for other systems, the oldest Rust, recipes,
-#                         benchmarks, the image, the packages
+#                         benchmarks, histories of processes that are killed, the image, the packages
 #
 # The script prints the time of each stage to stderr. The report at the end names the checks that could not run.
 set -euo pipefail
@@ -29,7 +29,7 @@ oldest_pid=
 # The packages that each stage builds together. Each stage names the same packages, so their dependencies have the
 # same features in all stages, and are compiled once. The other members of the workspace need further dependencies.
 members=(--package redquorum --package redquorum-cli --package redquorum-tests)
-other_members=(--package redquorum-benches --package redquorum-recipes)
+other_members=(--package redquorum-benches --package redquorum-recipes --package redquorum-histories)
 published_flags=${RUSTFLAGS-}
 if $is_all; then
     # The flags add the search of the model, and servers in containers. Both need further dependencies.
@@ -289,6 +289,18 @@ recipes() {
         tee "$scratch/recipes.passed"
 }
 
+# Histories of workers on real servers, judged by the checkers of other authors. Without tokens, two seeds of each kind
+# of lock must show a lost update, at the latest after a minute. With tokens, a seed of each kind must show no fault.
+histories() {
+    local kind
+    cargo nextest run --package redquorum-histories --color never 2>&1 | tee "$scratch/histories.passed"
+    cargo build --package redquorum-histories
+    for kind in lock rw-lock semaphore election ticket; do
+        "$target/debug/redquorum-histories" play "$kind" plain --seeds 2
+        "$target/debug/redquorum-histories" play "$kind" fenced --seconds 20
+    done
+}
+
 contention() {
     cargo run --package redquorum-benches --example contention -- \
         --nodes 5 --contenders 1,2,10 --plot "$scratch/contention.svg"
@@ -392,8 +404,9 @@ second_tier() {
     if ((${#others[@]})); then stage "tests on other servers" test_on_others; fi
     stage "tests of the code for other systems" test_portable
     stage "Rust $oldest" end_oldest_rust "$oldest"
-    stage "lint of recipes and benchmarks" cargo clippy "${other_members[@]}" --all-targets --all-features -- -D warnings
+    stage "lint of recipes, benchmarks and histories" cargo clippy "${other_members[@]}" --all-targets --all-features -- -D warnings
     stage "recipes" recipes
+    stage "histories" histories
     stage "contention" contention
     stage "fleet of 20 clients" fleet
     stage "install systemd-analyze" install_systemd

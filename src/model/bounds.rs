@@ -4,7 +4,7 @@
 //! leaves the other messages and actions out, and so visits fewer states.
 
 use crate::model::{
-    CLIENTS,
+    CLIENTS, NODES,
     message::{DOWNGRADE, ModelAttempt},
 };
 
@@ -56,9 +56,9 @@ pub(super) struct Bounds {
     pub(super) duplicates: u8,
     /// The number of expiries at any moment. An expiry ends a key with all its readers, or one reader.
     pub(super) expiries: Expiries,
-    /// The initial counters of the first three nodes. Further nodes have the counter of the third node. Each
-    /// entry is an initial state of the search. The order of the nodes makes no difference.
-    pub(super) starts: &'static [[u64; 3]],
+    /// The initial counters of the nodes. Each entry is an initial state of the search. The order of the nodes makes no
+    /// difference.
+    pub(super) starts: &'static [[u64; NODES]],
     /// The hint in the lock requests of each client, a lower bound of votes; 0 for no hint.
     pub(super) hints: [u64; CLIENTS],
     /// Whether a waiter that is no client of the model is in the wait queue of one node. If so,
@@ -87,11 +87,11 @@ pub(super) enum Expiries {
 }
 
 /// Equal counters.
-pub(super) const IN_STEP: &[[u64; 3]] = &[[0, 0, 0]];
+pub(super) const IN_STEP: &[[u64; NODES]] = &[[0, 0, 0]];
 /// Counters that differ by at most one.
-pub(super) const NEARLY_IN_STEP: &[[u64; 3]] = &[[0, 0, 0], [0, 0, 1], [0, 1, 1]];
+pub(super) const NEARLY_IN_STEP: &[[u64; NODES]] = &[[0, 0, 0], [0, 0, 1], [0, 1, 1]];
 /// Counters that differ by at most two.
-pub(super) const OUT_OF_STEP: &[[u64; 3]] =
+pub(super) const OUT_OF_STEP: &[[u64; NODES]] =
     &[[0, 0, 0], [0, 0, 1], [0, 1, 1], [0, 0, 2], [0, 1, 2], [0, 2, 2]];
 
 /// The timing in ticks, the same for all nodes and clients.

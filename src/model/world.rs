@@ -131,11 +131,9 @@ pub(super) struct ModelRound {
 }
 
 impl World {
-    pub(super) fn new(model: &Protocol, counters: [u64; 3]) -> Self {
+    pub(super) fn new(model: &Protocol, counters: [u64; NODES]) -> Self {
         let mut world = Self {
-            nodes: std::array::from_fn(|node| {
-                Sealed::new(NodeModel::new(&model.parameters, counters[node.min(2)]))
-            }),
+            nodes: std::array::from_fn(|node| Sealed::new(NodeModel::new(&model.parameters, counters[node]))),
             clients: [ModelClient::IDLE; CLIENTS],
             now: 0,
             granted: Vec::new(),

@@ -10,13 +10,14 @@ use std::{
 const FOLDERS: [&str; 2] = ["docs", "docs/evidence"];
 
 /// The checked documents outside of these folders.
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 7] = [
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
     "examples/recipes/README.md",
     "tests/proof/README.md",
+    "tests/histories/README.md",
 ];
 
 fn root() -> PathBuf {
