@@ -150,7 +150,8 @@ impl<'a> Sequence<'a> {
                 let holds = self.random.below(3);
                 write!(line, "renew {number} {holds} {ttl} {token}").unwrap();
                 let (holds, ttl) = (u32::try_from(holds).unwrap(), Duration::from_millis(ttl));
-                let renew = Renew { resources, lease_id, holds, ttl, token, may_have_waiters: true };
+                let renew =
+                    Renew { resources, lease_id, holds, ttl, extends: true, token, may_have_waiters: true };
                 self.ask(&Operation::Renew(renew))
             }
             14..=17 => {
