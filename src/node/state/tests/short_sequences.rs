@@ -80,7 +80,7 @@ enum Step {
     /// A restart with the data of the last save.
     RestoreSaved,
     /// One step back of the node's clock, if the clock stays ahead of every vote.
-    StepBack,
+    SetClockBack,
     Register,
 }
 
@@ -128,7 +128,7 @@ const STEPS_OF_OLD_DATA: &[Step] = &[
     Step::Wait(TTL + 1),
     Step::Save,
     Step::RestoreSaved,
-    Step::StepBack,
+    Step::SetClockBack,
     Step::Register,
     Step::Lock(0),
     Step::Lock(1),
@@ -243,8 +243,8 @@ impl SearchedNode {
                     node.restart();
                 }
             }
-            Step::StepBack if self.largest_vote > 1000 * (self.now - STEP_BACK) => {}
-            Step::StepBack => node.is_behind_by = STEP_BACK,
+            Step::SetClockBack if self.largest_vote > 1000 * (self.now - STEP_BACK) => {}
+            Step::SetClockBack => node.is_behind_by = STEP_BACK,
             Step::Register => node.register(quarantine),
             Step::Unlock { lease, leaves_tombstone } => {
                 node.ask(quarantine, &unlock(RESOURCE, &lease.to_string(), true, leaves_tombstone));
