@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
 /// The ttl of all locks.
 const TTL: Duration = Duration::from_secs(20);
 
-/// The shortest ttl of a ticket.
-const SHORTEST_TICKET: Duration = Duration::from_secs(1);
+/// The shortest ttl of a ticket: long enough for the next steps of some processes.
+const SHORTEST_TICKET: Duration = Duration::from_secs(10);
 
 /// The longest ttl of a lease or ticket.
 const MAX_TTL: Duration = Duration::from_secs(40);
@@ -77,8 +77,8 @@ pub(crate) struct Step {
     /// Whether a writer downgrades its lease before the end, and then reads for a quarter of `hold`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) downgrades: bool,
-    /// Whether a writer turns its lease into a ticket at the end. The ttl of the ticket is `hold`, but at least
-    /// [`SHORTEST_TICKET`] and at most [`MAX_TTL`].
+    /// Whether a writer turns its lease into a ticket at the end. The ttl of the ticket is `hold` more than
+    /// [`SHORTEST_TICKET`], and at most [`MAX_TTL`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) issues_ticket: bool,
     /// Whether the step redeems the last ticket that a process has issued for these targets, in place of its lock call.
@@ -402,7 +402,7 @@ impl Step {
     }
 
     fn ticket_ttl(&self) -> Duration {
-        self.hold.clamp(SHORTEST_TICKET, MAX_TTL)
+        (SHORTEST_TICKET + self.hold).min(MAX_TTL)
     }
 
     fn options(&self) -> LockOptions {
