@@ -52,8 +52,6 @@ mod wait_queue;
 mod withdraw;
 mod write_back;
 
-#[cfg(test)]
-pub(crate) use self::{counters::LARGEST_COUNTER, wait_queue::QueueEntry};
 pub(crate) use self::{
     count_permits::PermitCount,
     latch::LatchRecord,
@@ -61,6 +59,8 @@ pub(crate) use self::{
     time::NodeTime,
     wait_queue::{Subscribers, WaitQueue},
 };
+#[cfg(test)]
+pub(crate) use self::{counters::LARGEST_COUNTER, wait_queue::QueueEntry};
 
 /// The data of a node.
 ///
@@ -275,7 +275,7 @@ impl NodeState {
             Operation::List(_) => Ok(self.list(now)),
             Operation::Register(register) => self.register(parameters, register, now),
             Operation::Init(init) => self.init(parameters, init, now),
-            Operation::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
+            Operation::Reconfigure(reconfigure) => self.reconfigure(parameters, reconfigure, now),
         }
     }
 
