@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Enqueue, ForceUnlock, Inspect, Latch, Lock, Observe, Operation, Proclaim, Proclamation,
-        QuarantineParameters, QuorumParameters, READERS_SHOWN, Renew, Resources, RestartGuard, Tombstone,
-        Transfer, Unlock, Withdraw, WriteBack,
+        DETAILS_SHOWN, Enqueue, ForceUnlock, Inspect, Latch, Lock, Observe, Operation, Proclaim,
+        Proclamation, QuarantineParameters, QuorumParameters, READERS_SHOWN, Renew, Resources, RestartGuard,
+        Tombstone, Transfer, Unlock, Withdraw, WriteBack,
     },
     values::{Fingerprint, LeaseId, Resource},
 };

@@ -275,7 +275,7 @@ impl NodeState {
             Operation::List(_) => Ok(self.list(now)),
             Operation::Register(register) => self.register(parameters, register, now),
             Operation::Init(init) => self.init(parameters, init, now),
-            Operation::Reconfigure(reconfigure) => self.reconfigure(parameters, reconfigure, now),
+            Operation::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
         }
     }
 
