@@ -34,7 +34,7 @@ pub(crate) fn removed_for_commands() -> Vec<String> {
 }
 
 /// The ids of the options that have no variable.
-const WITHOUT_VARIABLE: [&str; 12] = [
+const WITHOUT_VARIABLE: [&str; 11] = [
     "help",
     "version",
     // Settings of every program with this library. The library reads REDQUORUM_NODES and REDQUORUM_CONFIG.

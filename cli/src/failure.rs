@@ -95,7 +95,7 @@ impl Failure {
 
 /// Returns a text of the library in the words of the command: without names of the API, which only programs use.
 pub(crate) fn without_api_names(text: &str) -> String {
-    const NAMES: [(&str, &str); 6] = [
+    const NAMES: [(&str, &str); 5] = [
         ("by `ca_certificates`", "by --ca FILE"),
         (" or `admin::init`", ""),
         (" or `admin::reconfigure`", ""),
