@@ -167,17 +167,19 @@ pub mod sim;
 mod spawner;
 mod values;
 
-/// The calls of an administrator: making and moving a quorum, listing locks, force-unlocking resources.
+/// The calls of an administrator: making and moving a quorum, replacing a node, listing locks, force-unlocking
+/// resources.
 pub mod admin {
     pub use crate::quorum::{
-        InitOutcome, fingerprint, force_unlock, give_up_reconfigure, init, init_if_needed, list, reconfigure,
+        InitOutcome, Replacement, fingerprint, force_unlock, give_up_reconfigure, init, init_if_needed, list,
+        reconfigure, replace,
     };
 }
 
 /// The state of locks and nodes, according to the answers of the nodes. All types are opaque, with accessors.
 pub mod inspection {
     pub use crate::{
-        lock::{Inspection, LockState, NodeInspection},
+        lock::{Inspection, LatchInspection, LockState, NodeInspection},
         quorum::{Health, Listing, LockName},
     };
 }

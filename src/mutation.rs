@@ -170,6 +170,10 @@ pub(crate) enum Mutation {
     OpenClosedForGood,
     /// A give-up that opens old nodes although a quorum of new nodes may vote.
     GiveUpBesideNewQuorum,
+    /// A replacement that opens the new server although the old node is not retired.
+    JoinBesideOld,
+    /// A new server that votes without a quarantine as soon as a replacement opens it.
+    JoinWithoutQuarantine,
     /// A downgrade that wins after the write lease has ended.
     DowngradeTooLate,
     /// A redemption of a ticket that also takes resources which are free, or which other leases have held since.

@@ -113,6 +113,7 @@ impl Command {
         match self {
             Self::Run(run) => run.leave_out_variables(is_of_variable),
             Self::Elect(elect) => elect.leave_out_variables(is_of_variable),
+            Self::Latch(latch) => latch.leave_out_variables(is_of_variable),
             _ => {}
         }
     }
@@ -164,12 +165,14 @@ pub(crate) enum Command {
     Unlock(commands::unlock::Unlock),
     Elect(commands::elect::Elect),
     Observe(commands::observe::Observe),
+    Latch(commands::latch::Latch),
     Inspect(commands::inspect::Inspect),
     List(commands::list::List),
     Top(commands::top::Top),
     ForceUnlock(commands::force_unlock::ForceUnlock),
     Init(commands::init::Init),
     Reconfigure(commands::reconfigure::Reconfigure),
+    Replace(commands::replace::Replace),
     Doctor(commands::doctor::Doctor),
     Bench(commands::bench::Bench),
     Completions(commands::completions::Completions),

@@ -34,7 +34,7 @@ pub(crate) fn removed_for_commands() -> Vec<String> {
 }
 
 /// The ids of the options that have no variable.
-const WITHOUT_VARIABLE: [&str; 11] = [
+const WITHOUT_VARIABLE: [&str; 12] = [
     "help",
     "version",
     // Settings of every program with this library. The library reads REDQUORUM_NODES and REDQUORUM_CONFIG.
@@ -43,6 +43,7 @@ const WITHOUT_VARIABLE: [&str; 11] = [
     // A user has to confirm these for each call.
     "yes",
     "give_up",
+    "old_is_gone",
     "admit_new_nodes",
     // `-c`: a user chooses the command for each call.
     "text",
@@ -154,6 +155,7 @@ mod tests {
                 "redquorum admit_new_nodes",
                 "run text",
                 "elect text",
+                "latch yes",
                 "inspect multi_permit",
                 "inspect interval",
                 "force-unlock slot",
@@ -162,6 +164,7 @@ mod tests {
                 "init yes",
                 "reconfigure yes",
                 "reconfigure give_up",
+                "replace old_is_gone",
             ]
         );
     }

@@ -15,6 +15,7 @@ mod cli {
     mod help;
     mod init;
     mod inspect;
+    mod latch;
     mod listing;
     mod loss;
     mod minimum_hold;
@@ -28,6 +29,7 @@ mod cli {
     mod recipes;
     mod reconfigure;
     mod redquorum;
+    mod replace;
     mod rotation;
     mod scratch;
     mod signals;
@@ -35,4 +37,5 @@ mod cli {
     mod tickets;
     mod tls;
     mod top;
+    mod waits;
 }

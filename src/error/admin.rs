@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     error::{ClosedReason, ConfigError},
-    values::{NodeReplies, NodeReply},
+    values::{NodeError, NodeReplies, NodeReply},
 };
 
 /// The reason why quorum administration failed.
@@ -55,6 +55,50 @@ pub enum AdminError {
         /// The address of an old node that is closed for good, or belongs to the new configuration.
         node: Arc<str>,
         /// The configuration in the node's metadata.
+        metadata: Arc<str>,
+    },
+    /// A node cannot be replaced now, because another node did not answer, belongs to another quorum, or does not vote.
+    #[error(
+        "the node cannot be replaced now, because every other node has to answer and vote: {}; nothing was changed: \
+         start or repair these nodes, or wait for the end of their quarantines, and try again",
+        .0.with_words(&[(NodeReply::NotAsked, "not needed, or votes")])
+    )]
+    OthersNeeded(NodeReplies),
+    /// The node that is to be replaced did not answer, so it could not be retired.
+    #[error(
+        "{node} is to be replaced and was not retired: {error}; if it is gone for good, so that nothing starts its \
+         server again or its address leads nowhere, add `--old-is-gone` or call `Replacement::old_is_gone`; otherwise \
+         start it, and try again"
+    )]
+    #[non_exhaustive]
+    OldSilent {
+        /// The address of the node.
+        node: Arc<str>,
+        /// The reason why the node did not answer.
+        error: NodeError,
+    },
+    /// Another server stands in for the node already.
+    #[error(
+        "{node} was replaced by {by} before: to continue that replacement, name {by} as the new server; to replace \
+         {by}, name it as the old one"
+    )]
+    #[non_exhaustive]
+    AlreadyReplaced {
+        /// The address of the node.
+        node: Arc<str>,
+        /// The address of the server that stands in for the node.
+        by: Arc<str>,
+    },
+    /// The server that is to stand in for a node was in a quorum before.
+    #[error(
+        "{node} is to stand in for a node and is not empty, its node metadata is ({metadata}): if the address is \
+         wrong, correct it; if no client uses the server, FLUSHALL it and try again"
+    )]
+    #[non_exhaustive]
+    NotEmpty {
+        /// The address of the server.
+        node: Arc<str>,
+        /// The configuration in the server's metadata.
         metadata: Arc<str>,
     },
     /// The call ended because its client no longer works, for this reason. Changes that the call has made before stay.

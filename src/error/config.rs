@@ -227,6 +227,9 @@ fn remedy(difference: &str) -> &'static str {
         (Some(node), Some(client)) if node > client => {
             "a newer version of redquorum made this quorum: update this client"
         }
+        _ if difference.starts_with("it has (closed for ") && difference.contains(" replaced by ") => {
+            "the node was replaced by the server at that address: give this client the new list of nodes"
+        }
         _ if difference.starts_with("it has (closed for ") => {
             "a move of the quorum has closed the node: if the move has ended, give this client the new settings; \
              otherwise run the same `redquorum reconfigure --from FILE --to FILE` or `admin::reconfigure` again, or \

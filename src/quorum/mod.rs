@@ -1,4 +1,4 @@
-//! Clients of quorums: construction, health, lists, shutdown, administration and moves.
+//! Clients of quorums: construction, health, lists, shutdown, administration, moves and replacements.
 
 mod admin;
 pub(crate) mod builder;
@@ -8,9 +8,12 @@ mod listing;
 mod moving;
 #[expect(clippy::module_inception, reason = "a file is named after its type")]
 mod quorum;
+mod replacing;
 pub(crate) mod shutdown;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "__command")]
+mod wait_graph;
 
 #[cfg(feature = "__command")]
 pub use self::{
@@ -18,6 +21,7 @@ pub use self::{
     builder::effective::{EffectiveSettings, connectors, effective},
     listing::list_answering,
     moving::reconfigure_unless_done,
+    wait_graph::{AwaitedLock, WaitGraph, WaitStep},
 };
 pub use self::{
     admin::{InitOutcome, fingerprint, force_unlock, init, init_if_needed},
@@ -26,5 +30,6 @@ pub use self::{
     listing::{Listing, LockName, list},
     moving::{give_up_reconfigure, reconfigure},
     quorum::Quorum,
+    replacing::{Replacement, replace},
     shutdown::ShutdownReport,
 };

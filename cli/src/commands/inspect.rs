@@ -1,15 +1,27 @@
 //! `redquorum inspect`: shows the holder of a lock, node by node.
 
-use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
+use std::{
+    collections::BTreeMap, convert::Infallible, ffi::OsString, fmt, os::unix::ffi::OsStrExt, time::Duration,
+};
 
 use clap::Args;
 use console::{Term, measure_text_width};
 use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
 use redquorum::{__command::connectors, Quorum, inspection::LockState};
+use serde::Serialize;
 
 use crate::{
-    app::App, changes::Changes, counted::counted, duration, exit::Exit, failure::Failure,
-    lock_view::LockView, name, number, partial_view::with_holders, stopwatch,
+    app::App,
+    changes::Changes,
+    counted::counted,
+    duration,
+    exit::Exit,
+    failure::Failure,
+    lock_view::LockView,
+    locked::{Row, lines},
+    name, number,
+    partial_view::with_holders,
+    stopwatch, table,
 };
 
 /// The number of slots that are inspected in parallel.
@@ -21,11 +33,11 @@ const MAX_PERMITS: u32 = 1024;
 /// The smallest interval of `inspect --watch` and of `top`. A smaller interval would only load the nodes.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Show the holder of a lock, node by node
+/// Show the holder of a lock, node by node, and its waiters
 ///
 /// Shows for each node the owner, its number of holds, the remaining ttl without a renewal, the
-/// fencing counter and the latency; then the reasons of nodes that do not vote, and the quorum's
-/// conclusion. An answer shows the state at the time of the answer, and may be outdated. The command
+/// fencing counter and the latency; then the reasons of nodes that do not vote, the waiters (of an
+/// election, the candidates), the latch of the same name, and the quorum's conclusion. An answer shows the state at the time of the answer, and may be outdated. The command
 /// does not register with the nodes, so new nodes stay unchanged.
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {
@@ -68,12 +80,19 @@ impl Inspect {
             if let Some(interval) = self.interval {
                 return self.watch(quorum, interval, app).await.map(|never| match never {});
             }
-            let mut from = 0;
-            while from < self.slots() {
-                for view in self.views_from(quorum, from).await? {
-                    app.output.print(&view)?;
+            match self.permits {
+                Some(permits) if !app.general.json => {
+                    app.output.print(&self.slot_table(quorum, permits).await?)?
                 }
-                from += SLOTS_IN_PARALLEL;
+                _ => {
+                    let mut from = 0;
+                    while from < self.slots() {
+                        for view in self.views_from(quorum, from).await? {
+                            app.output.print(&view)?;
+                        }
+                        from += SLOTS_IN_PARALLEL;
+                    }
+                }
             }
             self.report_excess_slots(quorum, app).await;
             Ok(Exit::Success)
@@ -122,6 +141,18 @@ impl Inspect {
             Ok::<_, Failure>(LockView::of_slot(resource, slot, &found))
         });
         try_join_all(inspected).await
+    }
+
+    /// Inspects all slots of a semaphore with this number of permits.
+    async fn slot_table(&self, quorum: &Quorum, permits: u32) -> Result<SlotTable, Failure> {
+        let name = self.name.as_bytes();
+        let semaphore = quorum.semaphore(name, permits);
+        let inspected = stream::iter(0..permits as usize).map(async |slot| {
+            let found = quorum.inspect(semaphore.slot_resource(slot)?).await?;
+            Ok::<_, Failure>(Row::of_slot(name, slot, &found))
+        });
+        let rows = inspected.buffered(SLOTS_IN_PARALLEL).try_collect().await?;
+        Ok(SlotTable { name: name::shown(name), rows })
     }
 
     /// Inspects repeatedly, and prints the changes, or redraws the views on a terminal. If no quorum answers the first
@@ -175,6 +206,31 @@ impl Inspect {
             views.extend(self.views_from(quorum, views.len()).await?);
         }
         Ok(views)
+    }
+}
+
+/// The slots of a semaphore, with a row for each slot. With `--json`, `inspect` prints the view of each slot instead.
+#[derive(Serialize)]
+struct SlotTable {
+    #[serde(skip)]
+    name: String,
+    rows: Vec<Row>,
+}
+
+impl fmt::Display for SlotTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = self.rows.iter().map(|row| (&*row.name, &row.cells));
+        writeln!(f, "{}", lines(rows, table::width()).join("\n"))?;
+        // The reason of a node is about the same for each slot.
+        let mut reasons = BTreeMap::new();
+        for (node, reason) in self.rows.iter().flat_map(|row| row.view.reasons()) {
+            reasons.entry(node).or_insert(reason);
+        }
+        for (node, reason) in reasons {
+            writeln!(f, "{}", table::wrapped(&format!("{node}: {reason}"), table::width()))?;
+        }
+        let used = self.rows.iter().filter(|row| !row.view.is_free()).count();
+        write!(f, "{used} of {} of {} in use", counted(self.rows.len(), "permit"), self.name)
     }
 }
 

@@ -12,11 +12,13 @@ pub(crate) mod elect;
 pub(crate) mod force_unlock;
 pub(crate) mod init;
 pub(crate) mod inspect;
+pub(crate) mod latch;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod man;
 pub(crate) mod observe;
 pub(crate) mod reconfigure;
+pub(crate) mod replace;
 pub(crate) mod run;
 pub(crate) mod top;
 pub(crate) mod unlock;
@@ -58,6 +60,7 @@ impl Command {
                 | Self::Top(_)
                 | Self::Bench(_)
                 | Self::Reconfigure(_)
+                | Self::Replace(_)
         )
     }
 
@@ -73,12 +76,14 @@ impl Command {
             Self::Unlock(unlock) => unlock.perform(app).await,
             Self::Elect(elect) => elect.perform(app).await,
             Self::Observe(observe) => observe.perform(app).await,
+            Self::Latch(latch) => latch.perform(app).await,
             Self::Inspect(inspect) => inspect.perform(app).await,
             Self::List(list) => list.perform(app).await,
             Self::Top(top) => top.perform(app).await,
             Self::ForceUnlock(force_unlock) => force_unlock.perform(app).await,
             Self::Init(init) => init.perform(app).await,
             Self::Reconfigure(reconfigure) => reconfigure.perform(app).await,
+            Self::Replace(replace) => replace.perform(app).await,
             Self::Doctor(doctor) => doctor.perform(app).await,
             Self::Bench(bench) => bench.perform(app).await,
             Self::Completions(completions) => completions.perform(),

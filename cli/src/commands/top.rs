@@ -161,7 +161,7 @@ impl ListingSource<'_> {
         stopwatch::pause(delay).await;
         let listing = self.list().await?;
         let partial = self.is_partial(&listing).then(|| PARTIAL_LIST.to_owned());
-        Ok((of_listing(&listing), partial.into_iter().chain(silent_nodes(&listing)).collect()))
+        Ok((of_listing(&listing, &[]), partial.into_iter().chain(silent_nodes(&listing)).collect()))
     }
 
     /// Lists the locks by a quorum. Without a quorum, lists the locks of the nodes that answer.

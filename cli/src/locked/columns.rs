@@ -3,7 +3,7 @@
 use std::iter::zip;
 
 use super::{
-    Row,
+    Cells,
     fitting::{fitted, padded, width},
 };
 
@@ -15,21 +15,24 @@ const FLEXIBLE: [usize; 4] = [0, 2, 4, 6];
 /// The smallest width of a shortened column.
 const MIN_WIDTH: usize = 9;
 
-/// Returns the head and a line for each row. The lines are fitted to a terminal with this number of columns, or left
-/// whole without a number.
-pub(crate) fn lines(rows: &[&Row], columns: Option<u16>) -> Vec<String> {
+/// Returns the head and a line for each row, which has a name and cells. The lines are fitted to a terminal with this
+/// number of columns, or left whole without a number.
+pub(crate) fn lines<'a>(
+    rows: impl IntoIterator<Item = (&'a str, &'a Cells)>,
+    columns: Option<u16>,
+) -> Vec<String> {
     let gap = if columns.is_some() { 1 } else { 2 };
-    let cells = |row: &&Row| {
-        let cells = row.cells.clone();
+    let cells = |(name, cells): (&str, &Cells)| {
+        let cells = cells.clone();
         let (owner, queue) = match columns {
             Some(_) => (cells.owner, cells.queue),
             None => (cells.whole_owner, cells.waiters),
         };
         let state = cells.state.to_owned();
-        [row.name.clone(), state, owner, cells.left, queue, cells.nodes, cells.differing]
+        [name.to_owned(), state, owner, cells.left, queue, cells.nodes, cells.differing]
     };
     let table: Vec<[String; 7]> =
-        std::iter::once(HEAD.map(str::to_owned)).chain(rows.iter().map(cells)).collect();
+        std::iter::once(HEAD.map(str::to_owned)).chain(rows.into_iter().map(cells)).collect();
     let mut widths = [0; 7];
     for line in &table {
         for (widest, cell) in zip(&mut widths, line) {

@@ -126,7 +126,7 @@ impl Screen {
         ])
         .areas(frame.area());
         let rows = self.sorted();
-        let lines = lines(&rows, Some(width));
+        let lines = lines(rows.iter().map(|row| (&*row.name, &row.cells)), Some(width));
         let count = rows.len();
         let page = usize::from(body.height);
         let scrolled = self.scrolled.min(count.saturating_sub(page));

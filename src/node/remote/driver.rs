@@ -285,6 +285,13 @@ impl Driver {
                     Answer::Error(error) if error.is_refused_call() => Some(error),
                     _ => None,
                 });
+                let replacement = answers.iter().find_map(|answer| match answer {
+                    Answer::WrongQuorum { fingerprint } => fingerprint.replacement(),
+                    _ => None,
+                });
+                if let Some(new) = replacement {
+                    self.notices.replaced(new);
+                }
                 self.notices.answered(refusal, now);
                 let late = self.shared.lock().send_queue.answered(batch, answers, now);
                 self.notices.answered_late(late);

@@ -31,7 +31,7 @@ fn sound_quorum() -> Facts {
         drift: 0.01,
         clients: None,
     };
-    Facts { expected, nodes: (1..=3).map(node).collect() }
+    Facts { expected, nodes: (1..=3).map(node).collect(), cycles: Ok(Vec::new()) }
 }
 
 fn node(number: u8) -> NodeFacts {
@@ -674,6 +674,26 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         Level::Fail,
         "closed by a move of the quorum: the node has (closed for name=b from name=a by 1); --give-up",
     ),
+    (
+        |facts| {
+            let fingerprint = format!("closed for {FINGERPRINT} replaced by d:1");
+            server(facts).metadata =
+                Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint }))
+        },
+        "metadata",
+        Level::Fail,
+        "the node was replaced by d:1; give these settings, and every client, the new address",
+    ),
+    (
+        |facts| {
+            let fingerprint = format!("closed for {FINGERPRINT} in place of c:1 by 7");
+            server(facts).metadata =
+                Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint }))
+        },
+        "metadata",
+        Level::Fail,
+        "closed by a replacement of c:1, which was interrupted; redquorum replace",
+    ),
     (|facts| server(facts).metadata = Err(forbidden()), "metadata", Level::Warn, "cannot tell"),
     (
         |facts| server(facts).quarantine = Ok(Some(Duration::from_secs(40))),
@@ -720,6 +740,18 @@ const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
         "node-2:6379 and node-3:6379 are on one machine (10.0.0.3)",
     ),
     (|facts| facts.nodes[1].hosts.clear(), "machines", Level::Warn, "cannot tell"),
+    (
+        |facts| facts.cycles = Ok(vec!["2 clients wait for each other".to_owned()]),
+        "waits",
+        Level::Warn,
+        "2 clients wait for each other; redquorum force-unlock",
+    ),
+    (
+        |facts| facts.cycles = Err("no quorum answers".to_owned()),
+        "waits",
+        Level::Ok,
+        "not searched: no quorum answers",
+    ),
     (
         |facts| clock(facts).ahead = 2.0,
         "clocks",

@@ -427,6 +427,24 @@ async fn a_server_that_refuses_the_registration_for_a_second_causes_one_warning(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_replaced_node_causes_one_warning_with_the_address_of_the_new_server() {
+    let replaced = || Fingerprint::new("name=a").replaced_by("10.0.0.4:6379");
+    let fixture = Fixture::registering(DialBehaviour::Accepting, Some(NewNodes::Quarantine));
+    let traces = crate::lock::tests::traces::Traces::begin();
+    for number in 0..20 {
+        fixture.fake.answer_lock(Answer::WrongQuorum { fingerprint: replaced() });
+        drop(fixture.lock(number).await);
+        fixture.pass(100).await;
+    }
+    fixture.fake.set_registration(Answer::WrongQuorum { fingerprint: replaced() });
+    fixture.fake.push_event(ConnectionEvent::Closed(NodeError::Disconnected));
+    fixture.pass(10_000).await;
+    assert_eq!(traces.warned(), ["node was replaced: restart with the new list of nodes"]);
+    let warning = traces.only("node was replaced: restart with the new list of nodes");
+    assert_eq!(warning.field("new"), "10.0.0.4:6379");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refused_notice_is_recorded_until_the_next_connection() {
     let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
     assert_eq!(fixture.node.unpublished(), None);

@@ -20,11 +20,12 @@ pub(super) enum DraftKind {
     Transfer { from: &'static str, is_downgrade: bool, hint: Number, proof: Option<Number> },
     Withdraw { waiter: &'static str },
     ForceUnlock,
-    Inspect,
+    Inspect { max_details: u32 },
     Proclaim { number: u64 },
     Observe,
     List,
     Vacant { ignores_marks: bool },
+    CountPermits { permits: u32 },
     Latch { count: u32, is_open: bool, arrivals: Vec<&'static str> },
     Register { new_nodes: NewNodes, is_clock_off: bool },
     Init { is_dry_run: bool, is_clock_off: bool },
@@ -162,12 +163,13 @@ fn kind() -> impl Strategy<Value = DraftKind> {
         4 => transfer(),
         2 => waiter().prop_map(|waiter| DraftKind::Withdraw { waiter }),
         1 => Just(DraftKind::ForceUnlock),
-        1 => Just(DraftKind::Inspect),
+        3 => (0..4_u32).prop_map(|max_details| DraftKind::Inspect { max_details }),
         3 => (0..4_u64).prop_map(|number| DraftKind::Proclaim { number }),
         1 => Just(DraftKind::Observe),
         2 => Just(DraftKind::List),
         3 => any::<bool>().prop_map(|ignores_marks| DraftKind::Vacant { ignores_marks }),
         3 => latch(),
+        2 => (1..4_u32).prop_map(|permits| DraftKind::CountPermits { permits }),
     ]
 }
 
@@ -296,7 +298,7 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
         1 => number().prop_map(|token| DraftKind::WriteBack { token }),
         2 => transfer(),
         1 => Just(DraftKind::ForceUnlock),
-        1 => Just(DraftKind::Inspect),
+        1 => Just(DraftKind::Inspect { max_details: 2 }),
     ];
     let shares = vec((lease_id(), 1..4_u64), 1..5);
     let operations = vec((operations, lease_id(), prop::bool::weighted(0.7), 1..4_u64), 1..6);
@@ -313,6 +315,9 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
 /// Returns a strategy for operations that change the node metadata.
 fn administration() -> impl Strategy<Value = Draft> {
     let fingerprint = || sample::select(vec!["test", "other", "closed for other from test by 1"]);
+    // The steps of a replacement: a new server is closed and opened, and an old node is retired.
+    let (joining, replaced) = ("closed for test in place of old:1 by 1", "closed for test replaced by new:1");
+    let replacement = sample::select(vec![("test", joining), (joining, "test"), ("test", replaced)]);
     let new_nodes = sample::select(vec![NewNodes::Admit, NewNodes::Quarantine, NewNodes::Ignore]);
     let kind = prop_oneof![
         4 => (new_nodes, prop::bool::weighted(0.2))
@@ -320,6 +325,7 @@ fn administration() -> impl Strategy<Value = Draft> {
         2 => (any::<bool>(), prop::bool::weighted(0.2))
             .prop_map(|(is_dry_run, is_clock_off)| DraftKind::Init { is_dry_run, is_clock_off }),
         1 => (fingerprint(), fingerprint()).prop_map(|(from, to)| DraftKind::Reconfigure { from, to }),
+        2 => replacement.prop_map(|(from, to)| DraftKind::Reconfigure { from, to }),
     ];
     let shared = [false; 3];
     kind.prop_map(move |kind| Draft { kind, resources: vec!["a"], shared, lease_id: "u:1", ttl: 1 })

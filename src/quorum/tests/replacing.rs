@@ -1,0 +1,434 @@
+//! Replacements: the checks before a change, interruptions after every request, and clients of both lists.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{runtime::Handle, time::sleep};
+
+use super::moving::{Gate, GatedNode};
+use crate::{
+    LockGuard, LockOptions, MemoryCluster, Quorum, QuorumBuilder, RestartGuard,
+    client::dependencies::ClientDependencies,
+    error::{AdminError, ConfigError, NodeError, NodeReplies, NodeReply, Refusal},
+    lock::client::Client,
+    mutation::{Mutation, break_rule},
+    mutex,
+    node::{Answer, Node, Operation, Reconfigure, memory::Behaviour},
+    observer::NoObserver,
+    quorum::{
+        admin::{ask_all_nodes, fingerprint_of, init_with, inspect_started, register},
+        moving::ask_each,
+        replacing::{NodeLists, Replacement, replace_with},
+    },
+    values::Fingerprint,
+};
+
+/// The servers of the old nodes.
+const OLD_LIST: [usize; 3] = [0, 1, OLD];
+
+/// The servers of the new nodes.
+const NEW_LIST: [usize; 3] = [0, 1, NEW];
+
+/// The server that is replaced.
+const OLD: usize = 2;
+
+/// The new server.
+const NEW: usize = 3;
+
+/// The index of both servers in their lists.
+const REPLACED: usize = 2;
+
+/// A time that is longer than a quarantine.
+const QUARANTINE: Duration = Duration::from_secs(62);
+
+/// Three nodes that are a quorum, and a new server.
+struct Fixture(MemoryCluster);
+
+impl Fixture {
+    async fn new() -> Self {
+        Self::of(&OLD_LIST).await
+    }
+
+    /// Returns servers of which these are a quorum.
+    async fn of(list: &[usize]) -> Self {
+        let fixture = Self(MemoryCluster::new(5));
+        init_with(&fixture.client(list)).await.unwrap();
+        fixture
+    }
+
+    fn builder() -> QuorumBuilder {
+        Quorum::builder().connect_timeout(Duration::from_secs(5))
+    }
+
+    fn client(&self, list: &[usize]) -> Arc<Client> {
+        self.client_of(Self::builder(), list, &Gate::new(usize::MAX), None)
+    }
+
+    /// Returns a client of these servers, which does not register empty servers. The requests of the client pass the
+    /// gate, and the client does not reach the server `cut_off`.
+    fn client_of(
+        &self,
+        builder: QuorumBuilder,
+        list: &[usize],
+        gate: &Arc<Gate>,
+        cut_off: Option<usize>,
+    ) -> Arc<Client> {
+        let cluster = self.0.select(list);
+        let settings = builder.settings.check(list.len()).unwrap();
+        let is_read_only = true;
+        let nodes = cluster.connect(&settings.parameters, is_read_only).into_iter().zip(list);
+        let gated = |(node, server): (Arc<dyn Node>, &usize)| {
+            let gate = if cut_off == Some(*server) { Gate::new(0) } else { Arc::clone(gate) };
+            Arc::new(GatedNode { node, address: address(*server).into(), gate }) as Arc<dyn Node>
+        };
+        let dependencies =
+            ClientDependencies::new(cluster.clock(), Handle::current(), Arc::new(NoObserver), None);
+        Client::start(nodes.map(gated).collect(), settings, dependencies)
+    }
+
+    /// Returns a client that locks, and does not reach the server `cut_off`.
+    fn quorum(&self, list: &[usize], cut_off: Option<usize>) -> Quorum {
+        Quorum::new(self.client_of(Self::builder(), list, &Gate::new(usize::MAX), cut_off))
+    }
+
+    async fn replace(&self, is_old_gone: bool) -> Result<(), AdminError> {
+        self.replace_behind(&Gate::new(usize::MAX), is_old_gone).await
+    }
+
+    async fn replace_behind(&self, gate: &Arc<Gate>, is_old_gone: bool) -> Result<(), AdminError> {
+        let [before, after] =
+            [OLD_LIST, NEW_LIST].map(|list| self.client_of(Self::builder(), &list, gate, None));
+        replace_with(&before, &after, REPLACED, is_old_gone).await
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        fingerprint_of(&self.client(&OLD_LIST).context)
+    }
+
+    /// Returns the fingerprint of a server; `None` if the server has no metadata.
+    async fn fingerprint_on(&self, server: usize) -> Option<String> {
+        let client = self.client_of(Self::builder().votes_needed(1), &[server], &Gate::new(usize::MAX), None);
+        match &inspect_started(&client.context).await.unwrap()[..] {
+            [Answer::Inspected(inspection)] => inspection.fingerprint.as_ref().map(ToString::to_string),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Changes the fingerprint of a server of the new list, in place of a call that was interrupted.
+    async fn set_fingerprint(&self, list: &[usize], server: usize, to: Fingerprint) {
+        let client = self.client(list);
+        let index = list.iter().position(|other| *other == server).unwrap();
+        let change = Operation::Reconfigure(Reconfigure { from: self.fingerprint(), to });
+        let answers = ask_each(&client.context, |node| (node == index).then(|| change.clone())).await;
+        assert!(matches!(answers[index], Some(Answer::Registered(_))), "{answers:?}");
+    }
+
+    /// Registers the new server, as a client with the new list does that connects too early.
+    async fn register_new(&self) {
+        let context = &self.client(&NEW_LIST).context;
+        let answers = ask_all_nodes(context, register(context)).await;
+        assert!(
+            matches!(&answers[REPLACED], Answer::Registered(new) if new.quarantine.is_some()),
+            "{answers:?}"
+        );
+    }
+}
+
+fn address(server: usize) -> String {
+    format!("node-{server}:6379")
+}
+
+async fn lock(quorum: &Quorum, resource: &str) -> Option<LockGuard> {
+    let options = LockOptions::new().ttl(Duration::from_secs(50)).without_renewal();
+    quorum.red_lock(resource).options(options).try_lock().await.ok().flatten()
+}
+
+/// Replaces a node by a call that is interrupted after its first requests, and by a second call. Returns a text if two
+/// clients hold one resource: the first client has the old list and does not reach server 1, and the second client has
+/// the new list and does not reach server 0.
+async fn replace_beside_leases(in_time: usize, is_old_dead: bool, is_late: bool) -> Option<String> {
+    let fixture = Fixture::new().await;
+    let context = format!("{in_time} requests in time, old node dead: {is_old_dead}, late: {is_late}");
+    let (old_client, new_client) = (fixture.quorum(&OLD_LIST, Some(1)), fixture.quorum(&NEW_LIST, Some(0)));
+    let held = lock(&old_client, "held").await.expect("the first two nodes and the old node vote");
+    if is_old_dead {
+        fixture.0.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+    }
+    let gate = Gate::new(in_time);
+    tokio::select! {
+        _ = fixture.replace_behind(&gate, is_old_dead) => {}
+        () = gate.has_kept.notified() => {}
+    }
+    if !is_late {
+        gate.open().await;
+    }
+    let is_held_twice = async || lock(&new_client, "held").await.is_some() && held.is_valid();
+    let attacking = async {
+        while !is_held_twice().await {
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let replaced = tokio::select! {
+        replaced = fixture.replace(is_old_dead) => Some(replaced),
+        () = attacking => None,
+    };
+    if replaced.is_none() || is_held_twice().await {
+        return Some(format!("two clients hold one resource: {context}"));
+    }
+    assert_eq!(replaced, Some(Ok(())), "{context}");
+    gate.open().await;
+    let second = lock(&new_client, "second").await;
+    assert!(is_late || second.is_some(), "the new server does not vote: {context}");
+    if is_old_dead {
+        return None;
+    }
+    let first = lock(&old_client, "second").await;
+    if first.is_some() && second.is_some() {
+        return Some(format!("the old node and the new server vote: {context}"));
+    }
+    let replaced = fixture.fingerprint().replaced_by(&address(NEW)).to_string();
+    let of_old = fixture.fingerprint_on(OLD).await;
+    (of_old != Some(replaced)).then(|| format!("the old node has {of_old:?}: {context}"))
+}
+
+async fn requests_of_a_replacement() -> usize {
+    let (fixture, gate) = (Fixture::new().await, Gate::new(usize::MAX));
+    fixture.replace_behind(&gate, false).await.unwrap();
+    mutex::lock(&gate.state).sent
+}
+
+async fn first_violation() -> Option<String> {
+    for in_time in 0..=requests_of_a_replacement().await {
+        for [is_old_dead, is_late] in [[false, false], [false, true], [true, false], [true, true]] {
+            let violation = replace_beside_leases(in_time, is_old_dead, is_late).await;
+            if violation.is_some() {
+                return violation;
+            }
+        }
+    }
+    None
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_two_clients_hold_one_resource_if_a_replacement_is_interrupted_and_repeated() {
+    assert_eq!(first_violation().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_clients_may_hold_one_resource_if_one_rule_of_a_replacement_is_broken() {
+    for rule in [Mutation::JoinBesideOld, Mutation::JoinWithoutQuarantine] {
+        let _broken = break_rule(Some(rule));
+        assert!(first_violation().await.is_some(), "{rule:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_a_client_has_registered_too_early_begins_its_quarantine_again() {
+    let fixture = Fixture::new().await;
+    fixture.register_new().await;
+    sleep(Duration::from_secs(30)).await;
+    let (old_client, new_client) = (fixture.quorum(&OLD_LIST, Some(1)), fixture.quorum(&NEW_LIST, Some(0)));
+    let held = lock(&old_client, "a").await.unwrap();
+    let attack = async {
+        sleep(Duration::from_secs(40)).await;
+        (lock(&new_client, "a").await.is_some(), held.is_valid())
+    };
+    let (replaced, attack) = tokio::join!(fixture.replace(false), attack);
+    assert_eq!((replaced, attack), (Ok(()), (false, true)));
+    assert!(lock(&new_client, "a").await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_node_without_an_answer_lets_the_new_server_begin_its_quarantine_again() {
+    let fixture = Fixture::new().await;
+    fixture.replace(false).await.unwrap();
+    let before = tokio::time::Instant::now();
+    fixture.replace(false).await.unwrap();
+    assert_eq!(before.elapsed(), Duration::ZERO, "the old node shows the end of the replacement");
+    fixture.0.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+    fixture.replace(true).await.unwrap();
+    assert!(before.elapsed() > Duration::from_secs(60), "{:?}", before.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_client_keeps_its_locks_and_shows_the_new_address() {
+    let fixture = Fixture::new().await;
+    let quorum = fixture.quorum(&OLD_LIST, None);
+    let guard = quorum.red_lock("held").lock().await.unwrap();
+    let using = async {
+        for _ in 0..100 {
+            drop(quorum.red_lock("other").try_lock().await.unwrap().expect("the other nodes are a quorum"));
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let (replaced, ()) = tokio::join!(fixture.replace(false), using);
+    assert_eq!(replaced, Ok(()));
+    assert!(guard.is_valid());
+    let health = quorum.health().await;
+    assert!(health.has_quorum() && health.voting() == 2, "{health}");
+    let replaced = health.nodes().find_map(|node| node.holder().err()?.replaced_by().map(str::to_owned));
+    assert_eq!(replaced, Some(address(NEW)));
+    let text = format!("{}: the node was replaced by {}", address(OLD), address(NEW));
+    assert!(health.to_string().contains(&text), "{health}");
+    assert!(fixture.quorum(&NEW_LIST, None).health().await.voting() == 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_server_without_votes_can_be_replaced_in_turn() {
+    let fixture = Fixture::new().await;
+    let gate = Gate::new(usize::MAX);
+    tokio::select! {
+        _ = fixture.replace_behind(&gate, false) => panic!("the quarantine is over"),
+        () = sleep(Duration::from_secs(1)) => {}
+    }
+    let Err(AdminError::AlreadyReplaced { node, by }) = replace_by(&fixture, &OLD_LIST, &[0, 1, 4]).await
+    else {
+        panic!("a second server stands in for the node")
+    };
+    assert_eq!((&*node, &*by), (&*address(OLD), &*address(NEW)));
+    replace_by(&fixture, &NEW_LIST, &[0, 1, 4]).await.unwrap();
+    assert!(lock(&fixture.quorum(&[0, 1, 4], Some(0)), "a").await.is_some());
+}
+
+/// Replaces the last server of the first list by the last server of the second list.
+async fn replace_by(fixture: &Fixture, before: &[usize], after: &[usize]) -> Result<(), AdminError> {
+    replace_with(&fixture.client(before), &fixture.client(after), REPLACED, false).await
+}
+
+/// The reason why a node cannot be replaced.
+#[derive(Clone, Copy, Debug)]
+enum Flaw {
+    OtherFails,
+    OtherIsInQuarantine,
+    OtherIsEmpty,
+    OldFails,
+    OldIsClosedForAMove,
+    NewFails,
+    NewIsOfAnotherQuorum,
+    NewIsMember,
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replacement_that_cannot_succeed_changes_no_node() {
+    for flaw in [
+        Flaw::OtherFails,
+        Flaw::OtherIsInQuarantine,
+        Flaw::OtherIsEmpty,
+        Flaw::OldFails,
+        Flaw::OldIsClosedForAMove,
+        Flaw::NewFails,
+        Flaw::NewIsOfAnotherQuorum,
+        Flaw::NewIsMember,
+    ] {
+        let fixture = match flaw {
+            Flaw::OtherIsInQuarantine | Flaw::OtherIsEmpty => Fixture::of(&[0, 4, OLD]).await,
+            _ => Fixture::new().await,
+        };
+        let servers = fixture.0.servers();
+        let closed = Fingerprint::new("name=b").closed_by(&fixture.fingerprint(), "1");
+        let failing = || Behaviour::Failing(NodeError::ReadOnly);
+        match flaw {
+            Flaw::OtherFails => servers[1].behave(failing()),
+            Flaw::OtherIsInQuarantine => {
+                let context = &fixture.client(&OLD_LIST).context;
+                drop(ask_all_nodes(context, register(context)).await);
+            }
+            Flaw::OtherIsEmpty => {}
+            Flaw::OldFails => servers[OLD].behave(failing()),
+            Flaw::OldIsClosedForAMove => fixture.set_fingerprint(&OLD_LIST, OLD, closed.clone()).await,
+            Flaw::NewFails => servers[NEW].behave(failing()),
+            Flaw::NewIsOfAnotherQuorum => {
+                let builder = Fixture::builder().name("other");
+                init_with(&fixture.client_of(builder, &[NEW], &Gate::new(usize::MAX), None)).await.unwrap();
+            }
+            Flaw::NewIsMember => {
+                fixture.register_new().await;
+                sleep(QUARANTINE).await;
+            }
+        }
+        let error = fixture.replace(false).await.unwrap_err();
+        let replies_of = |replies: &NodeReplies| replies.all().to_vec();
+        let failed = NodeReply::Failed(NodeError::ReadOnly);
+        let is_quarantined =
+            |reply: &NodeReply| matches!(reply, NodeReply::Refused(Refusal::Quarantined { .. }));
+        let is_expected = match (flaw, &error) {
+            (Flaw::OtherFails, AdminError::OthersNeeded(replies)) => replies_of(replies)[1] == failed,
+            (Flaw::OtherIsInQuarantine | Flaw::OtherIsEmpty, AdminError::OthersNeeded(replies)) => {
+                is_quarantined(&replies_of(replies)[1]) && replies_of(replies)[0] == NodeReply::NotAsked
+            }
+            (Flaw::OldFails, AdminError::OldSilent { node, error }) => {
+                **node == *address(OLD) && *error == NodeError::ReadOnly
+            }
+            (Flaw::OldIsClosedForAMove, AdminError::OtherQuorum { node, metadata }) => {
+                **node == *address(OLD) && **metadata == *closed.to_string()
+            }
+            (Flaw::NewFails, AdminError::Incomplete(replies)) => replies_of(replies)[REPLACED] == failed,
+            (Flaw::NewIsOfAnotherQuorum | Flaw::NewIsMember, AdminError::NotEmpty { node, .. }) => {
+                **node == *address(NEW)
+            }
+            _ => false,
+        };
+        assert!(is_expected, "{flaw:?}: {error:?}");
+        servers.iter().for_each(|server| server.behave(Behaviour::Granting));
+        if !matches!(flaw, Flaw::OldIsClosedForAMove) {
+            assert_eq!(
+                fixture.fingerprint_on(OLD).await,
+                Some(fixture.fingerprint().to_string()),
+                "{flaw:?}"
+            );
+        }
+        if !matches!(flaw, Flaw::NewIsOfAnotherQuorum | Flaw::NewIsMember) {
+            assert_eq!(fixture.fingerprint_on(NEW).await, None, "{flaw:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quorum_that_cannot_spare_a_node_and_a_quorum_without_a_guard_are_refused() {
+    let fixture = Fixture(MemoryCluster::new(4));
+    let gate = Gate::new(usize::MAX);
+    for (builder, before, after, setting) in [
+        (Fixture::builder(), &[0][..], &[3][..], "nodes"),
+        (Fixture::builder(), &[0, 1], &[0, 3], "nodes"),
+        (Fixture::builder().votes_needed(3), &OLD_LIST, &NEW_LIST, "nodes"),
+        (Fixture::builder().restart_guard(RestartGuard::Off), &OLD_LIST, &NEW_LIST, "restart_guard"),
+    ] {
+        let [old, new] = [before, after].map(|list| fixture.client_of(builder.clone(), list, &gate, None));
+        let refused = replace_with(&old, &new, before.len() - 1, false).await;
+        let Err(AdminError::Config(ConfigError::OutOfRange { setting: named, .. })) = &refused else {
+            panic!("{refused:?}")
+        };
+        assert_eq!(*named, setting);
+    }
+    assert_eq!(mutex::lock(&gate.state).sent, 0);
+}
+
+#[test]
+fn the_servers_of_a_replacement_are_found_in_the_list_of_nodes() {
+    let nodes = ["redis://u:p@a:1/2", "redis://b", "redis://c"];
+    let lists = |old: &str, new: &str| {
+        let replacing = Quorum::builder().nodes(nodes).replacing(&Replacement::new(old, new));
+        let shown = |lists: NodeLists| {
+            (lists.before.shown_nodes().unwrap(), lists.after.shown_nodes().unwrap(), lists.node)
+        };
+        replacing.map(shown).map_err(|error| error.to_string())
+    };
+    let list = |nodes: [&str; 3]| nodes.map(str::to_owned).to_vec();
+    let [before, after] = [
+        ["redis://***@a:1/2", "redis://b:6379", "redis://c:6379"],
+        ["rediss://***@d:6379", "redis://b:6379", "redis://c:6379"],
+    ];
+    // The user and the password of the old node are those of the list.
+    assert_eq!(lists("redis://a:1", "rediss://:p@d"), Ok((list(before), list(after), 0)));
+    // The list has the new server already.
+    let (before, after) = (["redis://***@a:1/2", "redis://e:6379", "redis://c:6379"], before);
+    assert_eq!(lists("redis://e", "redis://b"), Ok((list(before), list(after), 1)));
+    for (old, new, words) in [
+        ("redis://b", "redis://c", "new is c:6379: expected an empty server beside the nodes"),
+        ("redis://x", "redis://y", "old is x:6379: expected one of the nodes of the settings: a:1, b:6379"),
+        ("redis://b", "redis+sentinel://s/m", "new is s:26379/m: expected a server that no Sentinel names"),
+        ("redis://b", "redis://b:6379", "b:6379"),
+    ] {
+        let error = lists(old, new).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+}
