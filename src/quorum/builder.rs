@@ -524,7 +524,8 @@ impl QuorumBuilder {
         let [old, new] = &named[..] else { return Err(ConfigError::NoNodes) };
         for (setting, route) in [("old", old), ("new", new)] {
             if route.is_behind_sentinels() {
-                let expected = "a server that no Sentinel names, because a failover may lose the mark of a replaced                                 node: let the Sentinels promote another server, at the same address";
+                let expected = "a server that no Sentinel names, because a failover may lose the mark of a replaced \
+                                node: let the Sentinels promote another server, at the same address";
                 return Err(out_of_range(setting, route.address(), expected));
             }
         }
@@ -539,11 +540,11 @@ impl QuorumBuilder {
         match (position(old), position(new)) {
             (Some(node), None) => {
                 let after = with(node, &replacement.new);
-                Ok(NodeLists { before: self.clone(), after, node })
+                Ok(NodeLists { before: self.clone(), after, node, is_old_listed: true })
             }
             (None, Some(node)) => {
                 let before = with(node, &replacement.old);
-                Ok(NodeLists { before, after: self.clone(), node })
+                Ok(NodeLists { before, after: self.clone(), node, is_old_listed: false })
             }
             (Some(_), Some(_)) => {
                 let expected = "an empty server beside the nodes of the settings";
@@ -617,18 +618,15 @@ impl NodeSource {
             #[cfg(feature = "unstable-redis")]
             Self::Client(_) => return address.to_string(),
         };
-        let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
+        let Some((scheme, rest)) = url.split_once("://") else { return address.to_string() };
+        let scheme = scheme.to_ascii_lowercase();
         if !matches!(&*scheme, "redis" | "rediss" | "valkey" | "valkeys") {
             return address.to_string();
         }
-        let credentials = if url.contains('@') { "***@" } else { "" };
-        // The slashes before the database are those of the scheme and of the path.
-        let database = url
-            .splitn(4, '/')
-            .nth(3)
-            .filter(|path| !path.is_empty() && path.chars().all(|character| character.is_ascii_digit()));
-        let database = database.map(|database| format!("/{database}")).unwrap_or_default();
-        format!("{scheme}://{credentials}{address}{database}")
+        // The url is valid, so credentials have no slash and no question mark, and precede the address.
+        let (authority, tail) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let credentials = if authority.contains('@') { "***@" } else { "" };
+        format!("{scheme}://{credentials}{address}{}", tail.trim_end_matches('/'))
     }
 }
 

@@ -13,16 +13,19 @@
 //!
 //! A node executes each step atomically, and compares its fingerprint. Another call continues from the fingerprints that
 //! it finds. If a new server belongs to the quorum, and no old node shows that this is the result of an earlier call, the
-//! server is closed, and begins its quarantine again.
+//! server is closed, and begins its quarantine again. The same happens if the old node can vote again during the wait.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     client::context::ClientContext,
+    clock::Instant,
     error::{AdminError, ConfigError, out_of_range},
     lock::client::Client,
     mutation::{self, Mutation},
-    node::{Answer, Inspect, NewNodes, Operation, Reconfigure, Register, Registration, RestartGuard, names},
+    node::{
+        Answer, Inspect, NewNodes, Operation, Reconfigure, Register, Registration, Request, RestartGuard, names,
+    },
     quorum::{
         QuorumBuilder,
         admin::{dry_run, fingerprint_of, inspect_started, is_done, register, while_open},
@@ -33,6 +36,12 @@ use crate::{
 
 /// The time for which a call waits for an old node that is said to be gone. If the node answers, it is retired.
 const GONE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The interval at which the call looks, during the wait for the new server, whether the old node votes again.
+const WATCH_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The largest rounding of the rest of a quarantine in an answer.
+const ROUNDING: Duration = Duration::from_millis(2);
 
 /// The delay after which a node without an answer is asked again.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -54,10 +63,13 @@ impl Replacement {
     }
 
     /// States that the old node is gone for good if it does not answer: nothing starts the server again with its data
-    /// or without, or its address leads nowhere. Default: a node that does not answer is not replaced.
+    /// or without, or its address leads nowhere, and no other server stands in for the node. Also states that a server
+    /// without node metadata at the address of the old node is the old node, which has lost its data. Default: a node
+    /// that does not answer, or has no metadata, is not replaced.
     ///
-    /// If the statement is wrong, the old node and the new server vote at the same time, and two clients may hold one
-    /// lock. If the old node answers, the statement changes nothing.
+    /// If the statement is wrong, two servers vote in place of one, and two clients may hold one lock. If the old node
+    /// answers with its metadata, the statement changes nothing. A server that answers with an error, such as a refused
+    /// password, is not gone.
     pub fn old_is_gone(self) -> Self {
         Self { is_old_gone: true, ..self }
     }
@@ -77,16 +89,17 @@ impl fmt::Debug for Replacement {
 /// Replaces one node of a quorum by a new server, while clients hold and acquire locks. Returns the list of nodes that
 /// the clients are to get, as urls without users and passwords: `***@` stands for them.
 ///
-/// `quorum` has the nodes and settings of the running clients. The list may also name the new server in place of the
-/// old node already. The new server has to be empty, and every other node has to answer and vote. The call retires the
-/// old node, which never votes again: its fingerprint names the address of the new server. Then the call registers the
+/// `quorum` has the nodes and settings of the running clients. To continue a replacement, or if the old node is gone,
+/// the list may also name the new server in place of the old node already. The new server has to be empty, and every
+/// other node has to answer and vote. The call retires the old node, which never votes again: its fingerprint names the address of the new server. Then the call registers the
 /// new server, and returns when the new server votes, after a quarantine of slightly more than `max_ttl`.
 ///
 /// Running clients continue with the other nodes. Their logs have one warning, and
 /// [`Quorum::health`](crate::Quorum::health) has the address of the new server, if the old node still answers. Give each
-/// client the new list and restart it. Meanwhile both lists may be in use. Stop the old server after the call, and do not
-/// start it again before every client has the new list: if the server loses its data, a client with the old list
-/// registers it as a node that has lost its data, and it votes again.
+/// client the new list and restart it. Meanwhile both lists may be in use. Stop the old server for good directly after
+/// the call: until every client has the new list, no server may answer at its address. If the old server comes back with
+/// older data or without data, a client that starts with the old list registers it as a node that has lost its data, and
+/// it votes again. Replace one node at a time.
 ///
 /// The call refuses a quorum in which the other nodes are no quorum (one node, two nodes, or as many votes needed as
 /// nodes), because running clients would acquire no lock. It also refuses an old node or a new server behind Sentinels,
@@ -99,10 +112,12 @@ impl fmt::Debug for Replacement {
 ///   the cases above, if the restart guard is off, or if both addresses lead to one server. Nothing is changed.
 /// * [`AdminError::OthersNeeded`] if another node did not answer, belongs to another quorum, or does not vote. Nothing
 ///   is changed, except that a restarted node is registered.
-/// * [`AdminError::OldSilent`] if the old node did not answer, and is not [gone](Replacement::old_is_gone). The new
-///   server is not opened, so it gives no vote.
-/// * [`AdminError::OtherQuorum`] if the old node belongs to another quorum, or is closed for a move, and
-///   [`AdminError::AlreadyReplaced`] if another server stands in for the old node. Nothing is changed.
+/// * [`AdminError::OldSilent`] if the old node did not answer, and is not [gone](Replacement::old_is_gone), and
+///   [`AdminError::OldRefuses`] if it answered with an error. The new server is not opened, so it gives no vote.
+/// * [`AdminError::OldEmpty`] if the server at the address of the old node has no metadata. Nothing is changed.
+/// * [`AdminError::OtherQuorum`] if the old node belongs to another quorum, or is closed for a move,
+///   [`AdminError::AlreadyReplaced`] if another server stands in for the old node, and
+///   [`AdminError::UnfinishedReplacement`] if the old node was itself to stand in for a node. Nothing is changed.
 /// * [`AdminError::NotEmpty`] if the new server was in a quorum. Nothing is changed.
 /// * [`AdminError::Incomplete`] if the new server does not answer.
 /// * [`AdminError::Closed`] if the tokio runtime ends during the call.
@@ -115,7 +130,8 @@ impl fmt::Debug for Replacement {
 pub async fn replace(quorum: &QuorumBuilder, replacement: &Replacement) -> Result<Vec<String>, AdminError> {
     let lists = quorum.replacing(replacement)?;
     let (old, new) = (lists.before.start_to_change()?, lists.after.start_to_change()?);
-    replace_with(&old, &new, lists.node, replacement.is_old_gone).await?;
+    let is_old_listed = lists.is_old_listed;
+    replace_with(&old, &new, lists.node, is_old_listed, replacement.is_old_gone).await?;
     Ok(lists.after.shown_nodes()?)
 }
 
@@ -125,6 +141,8 @@ pub(super) struct NodeLists {
     pub(super) after: QuorumBuilder,
     /// The index of the old node in the first list, and of the new server in the second list.
     pub(super) node: usize,
+    /// Whether the settings name the old node, and not the new server.
+    pub(super) is_old_listed: bool,
 }
 
 /// Replaces the node with this index, as [`replace`].
@@ -132,10 +150,11 @@ pub(super) async fn replace_with(
     old: &Client,
     new: &Client,
     node: usize,
+    is_old_listed: bool,
     is_old_gone: bool,
 ) -> Result<(), AdminError> {
     let (before, after) = (&*old.context, &*new.context);
-    let replacing = Replacing { before, after, node, ours: fingerprint_of(after), is_old_gone };
+    let replacing = Replacing { before, after, node, ours: fingerprint_of(after), is_old_listed, is_old_gone };
     while_open(old, while_open(new, replacing.run())).await
 }
 
@@ -145,14 +164,16 @@ struct Replacing<'a> {
     /// The index of the old node in `before`, and of the new server in `after`.
     node: usize,
     ours: Fingerprint,
+    is_old_listed: bool,
     is_old_gone: bool,
 }
 
 /// The state of the old node.
+#[derive(Clone)]
 enum OldNode {
     /// The node did not answer, and is gone for good.
     Gone,
-    /// The node has no metadata, and may join the quorum at the registration of any client.
+    /// The node has lost its metadata, and may join the quorum at the registration of any client.
     Empty,
     /// The node has this fingerprint, which allows it to vote now or later.
     Open(Fingerprint),
@@ -182,17 +203,42 @@ impl Replacing<'_> {
     async fn run(&self) -> Result<(), AdminError> {
         self.check_settings()?;
         let inspected = inspect_started(self.after).await?;
-        self.check_others(&inspected).await?;
-        let old = self.inspect_old(&inspected).await?;
-        let new = self.check_new(&inspected, &old).await?;
-        if !matches!(new, NewServer::Joined) {
-            let joining = self.close_new(new).await?;
-            if mutation::altered(Mutation::JoinBesideOld, true, |_| false) {
-                self.retire(old).await?;
-            }
-            self.change_new(Reconfigure { from: joining, to: self.ours.clone() }).await?;
+        let mut old = self.inspect_old(&inspected).await?;
+        let mut new = self.check_new(&inspected, &old).await?;
+        // Once the old node cannot vote and the new server is closed, the end of the replacement only adds a vote,
+        // whatever happens to the other nodes.
+        let is_begun = matches!((&old, &new), (OldNode::Retired, _) | (OldNode::Gone, NewServer::Joining(_)));
+        if !is_begun {
+            self.check_others(&inspected).await?;
         }
-        self.wait_until_new_votes().await
+        loop {
+            while !matches!(new, NewServer::Joined) {
+                new = self.stand_in(&old, new).await?;
+            }
+            match self.wait_until_new_votes().await? {
+                None => return Ok(()),
+                Some(returned) => (old, new) = (returned, NewServer::Member),
+            }
+        }
+    }
+
+    /// Retires the old node, and opens the new server. Returns the new state of the new server.
+    async fn stand_in(&self, old: &OldNode, new: NewServer) -> Result<NewServer, AdminError> {
+        let joining = self.close_new(new).await?;
+        if mutation::altered(Mutation::JoinBesideOld, true, |_| false) {
+            self.retire(old).await?;
+        }
+        let began = self.after.now();
+        let open = Operation::Reconfigure(Reconfigure { from: joining, to: self.ours.clone() });
+        let Answer::Registered(Registration { quarantine, .. }) = self.change_new([open]).await? else {
+            return Err(self.incomplete(None));
+        };
+        // A server that lost its data while it was closed may have been registered before the old node was retired.
+        let passed = self.after.now().saturating_duration_since(began);
+        let lasts = self.after.settings.parameters.quarantine.lasts;
+        let is_whole = quarantine.is_some_and(|rest| rest + passed + ROUNDING >= lasts);
+        let is_whole = mutation::altered(Mutation::JoinWithoutQuarantine, is_whole, |_| true);
+        Ok(if is_whole { NewServer::Joined } else { NewServer::Member })
     }
 
     /// Returns an error if the running clients could not go on without the old node, or if the new server could vote
@@ -232,7 +278,13 @@ impl Replacing<'_> {
             }
             answer => answer.as_ref().map(NodeReply::from),
         };
-        self.ensure_others(registered.await.into_iter().map(quarantine))
+        self.ensure_others(registered.await.into_iter().map(quarantine))?;
+        // A node that refuses writes, such as one with a full memory, answers all of these requests. This request writes
+        // the metadata that the node has already.
+        let rewrite = Operation::Reconfigure(Reconfigure { from: self.ours.clone(), to: self.ours.clone() });
+        let written = ask_each(self.after, |node| (node != self.node).then(|| rewrite.clone())).await;
+        let refused = |answer: Option<Answer>| answer.filter(|answer| !is_done(answer));
+        self.ensure_others(written.into_iter().map(|answer| refused(answer).as_ref().map(NodeReply::from)))
     }
 
     /// Returns an error if another node has a reply, which is the reason why it does not vote.
@@ -251,26 +303,51 @@ impl Replacing<'_> {
         let connect_timeout = self.before.settings.connect_timeout;
         let timeout = if self.is_old_gone { connect_timeout.min(GONE_TIMEOUT) } else { connect_timeout };
         let inspected = self.ask_until_answered(self.before, timeout, inspection()).await;
-        let Answer::Inspected(inspection) = &inspected else {
-            let Answer::Error(error) = inspected else { return Err(self.incomplete_old(&inspected)) };
-            return if self.is_old_gone { Ok(OldNode::Gone) } else { Err(self.old_silent(error)) };
+        let fingerprint = match &inspected {
+            Answer::Inspected(inspection) => &inspection.fingerprint,
+            Answer::Error(error) if error.is_silence() && self.is_old_gone => return Ok(OldNode::Gone),
+            answer => return Err(self.incomplete_old(answer)),
         };
         self.refuse_same_server(&inspected, others)?;
-        let replaced = self.ours.replaced_by(&self.address(self.after));
-        match &inspection.fingerprint {
-            None => Ok(OldNode::Empty),
-            Some(theirs) if *theirs == self.ours || theirs.is_joining(&self.ours) => {
-                Ok(OldNode::Open(theirs.clone()))
+        let old = self.old_node(fingerprint.as_ref())?;
+        match old {
+            OldNode::Empty if !self.is_old_gone => {
+                Err(AdminError::OldEmpty { node: self.address(self.before) })
             }
-            Some(theirs) if *theirs == replaced => Ok(OldNode::Retired),
-            Some(theirs) => {
-                let node = self.address(self.before);
-                Err(match theirs.replacement() {
-                    Some(by) => AdminError::AlreadyReplaced { node, by: by.into() },
-                    None => AdminError::OtherQuorum { node, metadata: theirs.to_string().into() },
-                })
+            // The other nodes do not show whether this node is the node before the new server in the list. A node of
+            // another quorum with the same settings has the same fingerprint.
+            OldNode::Open(_) if !self.is_old_listed => {
+                let expected = "a node of the settings, or a node that was replaced by the new server before: call this \
+                                with the nodes of the running clients";
+                Err(out_of_range("old", self.address(self.before), expected).into())
             }
+            old => Ok(old),
         }
+    }
+
+    /// Returns the state of an old node with this fingerprint.
+    fn old_node(&self, fingerprint: Option<&Fingerprint>) -> Result<OldNode, AdminError> {
+        let Some(theirs) = fingerprint else { return Ok(OldNode::Empty) };
+        if *theirs == self.ours {
+            return Ok(OldNode::Open(theirs.clone()));
+        }
+        if *theirs == self.ours.replaced_by(&self.address(self.after)) {
+            return Ok(OldNode::Retired);
+        }
+        Err(self.wrong_old(theirs))
+    }
+
+    /// Returns the error of an old node that is not open for the quorum.
+    fn wrong_old(&self, theirs: &Fingerprint) -> AdminError {
+        let node = self.address(self.before);
+        if let Some(by) = theirs.replacement() {
+            return AdminError::AlreadyReplaced { node, by: by.into() };
+        }
+        // The node that it was to stand in for may vote.
+        if let Some(old) = theirs.joining_for(&self.ours) {
+            return AdminError::UnfinishedReplacement { node, old: old.into() };
+        }
+        AdminError::OtherQuorum { node, metadata: theirs.to_string().into() }
     }
 
     /// Returns an error if the addresses of the old node and of any node of the new list lead to one server.
@@ -297,27 +374,25 @@ impl Replacing<'_> {
         let Some(Answer::Inspected(inspection)) = inspected.get(self.node) else {
             return Err(self.incomplete(inspected.get(self.node)));
         };
-        let Some(theirs) = &inspection.fingerprint else {
-            self.check_clock().await?;
-            return Ok(NewServer::Empty);
-        };
-        if theirs.is_joining_for(&self.address(self.before), &self.ours) {
-            return Ok(NewServer::Joining(theirs.clone()));
+        let initialised = self.check_clock().await?;
+        let Some(theirs) = &inspection.fingerprint else { return Ok(NewServer::Empty) };
+        let node = self.address(self.after);
+        match theirs.joining_for(&self.ours) {
+            Some(joining) if *joining == *self.address(self.before) => {
+                return Ok(NewServer::Joining(theirs.clone()));
+            }
+            Some(old) => return Err(AdminError::UnfinishedReplacement { node, old: old.into() }),
+            None => {}
         }
         let is_member = *theirs == self.ours;
         match old {
+            // A client with the new list has registered the server, which has given no vote.
+            _ if is_member && initialised.is_some_and(|answer| is_done(&answer)) => Ok(NewServer::Member),
             OldNode::Retired if is_member => Ok(NewServer::Joined),
             // An earlier call may have opened the server, or a client with the new list has registered the server
             // before. Then its quarantine may have begun before the end of the old node.
             OldNode::Gone if is_member => Ok(NewServer::Member),
-            // A client with the new list has registered the server, which has given no vote.
-            _ if is_member && self.check_clock().await?.is_some_and(|answer| is_done(&answer)) => {
-                Ok(NewServer::Member)
-            }
-            _ => {
-                let (node, metadata) = (self.address(self.after), theirs.to_string().into());
-                Err(AdminError::NotEmpty { node, metadata })
-            }
+            _ => Err(AdminError::NotEmpty { node, metadata: theirs.to_string().into() }),
         }
     }
 
@@ -330,58 +405,70 @@ impl Replacing<'_> {
     /// Closes the new server, so that no client registers it or gets its votes before the old node is retired. Returns
     /// the fingerprint of the closed server.
     async fn close_new(&self, new: NewServer) -> Result<Fingerprint, AdminError> {
-        match new {
-            NewServer::Joining(joining) => return Ok(joining),
-            NewServer::Empty => {
-                let registered = self.ask(self.after, register(self.after)).await;
-                if !is_done(&registered) {
-                    return Err(self.incomplete(Some(&registered)));
-                }
-            }
-            NewServer::Member | NewServer::Joined => {}
-        }
         let request = self.after.lease_ids.client().to_string();
         let joining = self.ours.joining_by(&self.address(self.before), &request);
-        self.change_new(Reconfigure { from: self.ours.clone(), to: joining.clone() }).await?;
+        let close = Operation::Reconfigure(Reconfigure { from: self.ours.clone(), to: joining.clone() });
+        match new {
+            NewServer::Joining(joining) => return Ok(joining),
+            // One message, so that no interruption leaves a server that is registered and not closed.
+            NewServer::Empty => self.change_new([register(self.after), close]).await?,
+            NewServer::Member | NewServer::Joined => self.change_new([close]).await?,
+        };
         Ok(joining)
     }
 
     /// Closes the old node for good.
-    async fn retire(&self, old: OldNode) -> Result<(), AdminError> {
-        let from = match old {
-            OldNode::Gone | OldNode::Retired => return Ok(()),
-            OldNode::Open(theirs) => theirs,
-            OldNode::Empty => {
-                let registered = self.ask(self.before, register(self.before)).await;
-                if !is_done(&registered) {
-                    return Err(self.incomplete_old(&registered));
-                }
-                self.ours.clone()
-            }
-        };
+    async fn retire(&self, old: &OldNode) -> Result<(), AdminError> {
         let to = self.ours.replaced_by(&self.address(self.after));
-        let retired = self.ask(self.before, Operation::Reconfigure(Reconfigure { from, to })).await;
+        let retire = Operation::Reconfigure(Reconfigure { from: self.ours.clone(), to });
+        let retired = match old {
+            OldNode::Gone | OldNode::Retired => return Ok(()),
+            OldNode::Open(_) => self.ask_in_order(self.before, [retire]).await,
+            OldNode::Empty => self.ask_in_order(self.before, [register(self.before), retire]).await,
+        };
         if is_done(&retired) { Ok(()) } else { Err(self.incomplete_old(&retired)) }
     }
 
-    async fn change_new(&self, change: Reconfigure) -> Result<(), AdminError> {
-        let changed = self.ask(self.after, Operation::Reconfigure(change)).await;
-        if is_done(&changed) { Ok(()) } else { Err(self.incomplete(Some(&changed))) }
+    /// Sends operations to the new server, and returns the last answer.
+    async fn change_new<const N: usize>(&self, operations: [Operation; N]) -> Result<Answer, AdminError> {
+        let changed = self.ask_in_order(self.after, operations).await;
+        if is_done(&changed) { Ok(changed) } else { Err(self.incomplete(Some(&changed))) }
     }
 
-    /// Waits until the new server votes. A server that restarts in the meantime begins its quarantine again.
-    async fn wait_until_new_votes(&self) -> Result<(), AdminError> {
+    /// Waits until the new server votes. A server that restarts in the meantime begins its quarantine again. Returns the
+    /// old node if it can vote again, because it was not gone, or has lost the mark of its retirement.
+    async fn wait_until_new_votes(&self) -> Result<Option<OldNode>, AdminError> {
         let connect_timeout = self.after.settings.connect_timeout;
         loop {
             let answer = self.ask_until_answered(self.after, connect_timeout, register(self.after)).await;
             match &answer {
-                Answer::Registered(Registration { quarantine: None, .. }) => return Ok(()),
+                Answer::Registered(Registration { quarantine: None, .. }) => return Ok(None),
                 Answer::Registered(Registration { quarantine: Some(rest), .. }) => {
-                    self.after.clock.sleep_until(self.after.now() + (*rest).max(RETRY_DELAY)).await;
+                    let end = self.after.now() + (*rest).clamp(RETRY_DELAY, WATCH_INTERVAL);
+                    let returned = self.returned_old(end).await;
+                    if returned.is_some() {
+                        return Ok(returned);
+                    }
                 }
                 answer => return Err(self.incomplete(Some(answer))),
             }
         }
+    }
+
+    /// Inspects the old node once, and waits until `end`. Returns the old node if it can vote.
+    async fn returned_old(&self, end: Instant) -> Option<OldNode> {
+        let inspected = tokio::select! {
+            biased;
+            answer = self.ask(self.before, inspection()) => Some(answer),
+            () = self.after.clock.sleep_until(end) => None,
+        };
+        if let Some(Answer::Inspected(inspection)) = &inspected
+            && let Ok(old @ (OldNode::Open(_) | OldNode::Empty)) = self.old_node(inspection.fingerprint.as_ref())
+        {
+            return Some(old);
+        }
+        self.after.clock.sleep_until(end).await;
+        None
     }
 
     /// Sends an operation to the old node or to the new server, and repeats the operation after an error until the
@@ -412,24 +499,35 @@ impl Replacing<'_> {
         answers.into_iter().nth(self.node).flatten().unwrap_or(Answer::Error(NodeError::TimedOut))
     }
 
+    /// Sends operations in one message to the old node (`before`) or to the new server (`after`), and returns the last
+    /// answer. The node executes all of them, or none.
+    async fn ask_in_order<const N: usize>(
+        &self,
+        context: &ClientContext,
+        operations: [Operation; N],
+    ) -> Answer {
+        let timed_out = Answer::Error(NodeError::TimedOut);
+        let Some(node) = context.nodes.get(self.node) else { return timed_out };
+        let deadline = context.now() + context.settings.connect_timeout;
+        tokio::select! {
+            biased;
+            answers = node.call(Request::new(operations, deadline)) => answers.into_iter().last().unwrap_or(timed_out),
+            () = context.clock.sleep_until(deadline) => timed_out,
+        }
+    }
+
     /// Returns the address of the old node (`before`) or of the new server (`after`).
     fn address(&self, context: &ClientContext) -> Arc<str> {
         context.nodes.get(self.node).map(|node| Arc::clone(node.address())).unwrap_or_default()
     }
 
-    fn old_silent(&self, error: NodeError) -> AdminError {
-        AdminError::OldSilent { node: self.address(self.before), error }
-    }
-
-    /// Returns the error of an old node that could not be retired.
+    /// Returns the error of an old node that could not be inspected or retired.
     fn incomplete_old(&self, answer: &Answer) -> AdminError {
         let node = self.address(self.before);
         match answer {
-            Answer::WrongQuorum { fingerprint } => match fingerprint.replacement() {
-                Some(by) => AdminError::AlreadyReplaced { node, by: by.into() },
-                None => AdminError::OtherQuorum { node, metadata: fingerprint.to_string().into() },
-            },
-            Answer::Error(error) => AdminError::OldSilent { node, error: error.clone() },
+            Answer::WrongQuorum { fingerprint } => self.wrong_old(fingerprint),
+            Answer::Error(error) if error.is_silence() => AdminError::OldSilent { node, error: error.clone() },
+            Answer::Error(error) => AdminError::OldRefuses { node, error: error.clone() },
             answer => {
                 let reply = |other: usize| {
                     if other == self.node {

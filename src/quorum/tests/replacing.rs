@@ -97,7 +97,7 @@ impl Fixture {
     async fn replace_behind(&self, gate: &Arc<Gate>, is_old_gone: bool) -> Result<(), AdminError> {
         let [before, after] =
             [OLD_LIST, NEW_LIST].map(|list| self.client_of(Self::builder(), &list, gate, None));
-        replace_with(&before, &after, REPLACED, is_old_gone).await
+        replace_with(&before, &after, REPLACED, true, is_old_gone).await
     }
 
     fn fingerprint(&self) -> Fingerprint {
@@ -291,7 +291,7 @@ async fn a_new_server_without_votes_can_be_replaced_in_turn() {
 
 /// Replaces the last server of the first list by the last server of the second list.
 async fn replace_by(fixture: &Fixture, before: &[usize], after: &[usize]) -> Result<(), AdminError> {
-    replace_with(&fixture.client(before), &fixture.client(after), REPLACED, false).await
+    replace_with(&fixture.client(before), &fixture.client(after), REPLACED, true, false).await
 }
 
 /// The reason why a node cannot be replaced.
@@ -355,7 +355,7 @@ async fn a_replacement_that_cannot_succeed_changes_no_node() {
             (Flaw::OtherIsInQuarantine | Flaw::OtherIsEmpty, AdminError::OthersNeeded(replies)) => {
                 is_quarantined(&replies_of(replies)[1]) && replies_of(replies)[0] == NodeReply::NotAsked
             }
-            (Flaw::OldFails, AdminError::OldSilent { node, error }) => {
+            (Flaw::OldFails, AdminError::OldRefuses { node, error }) => {
                 **node == *address(OLD) && *error == NodeError::ReadOnly
             }
             (Flaw::OldIsClosedForAMove, AdminError::OtherQuorum { node, metadata }) => {
@@ -393,7 +393,7 @@ async fn a_quorum_that_cannot_spare_a_node_and_a_quorum_without_a_guard_are_refu
         (Fixture::builder().restart_guard(RestartGuard::Off), &OLD_LIST, &NEW_LIST, "restart_guard"),
     ] {
         let [old, new] = [before, after].map(|list| fixture.client_of(builder.clone(), list, &gate, None));
-        let refused = replace_with(&old, &new, before.len() - 1, false).await;
+        let refused = replace_with(&old, &new, before.len() - 1, true, false).await;
         let Err(AdminError::Config(ConfigError::OutOfRange { setting: named, .. })) = &refused else {
             panic!("{refused:?}")
         };
@@ -404,7 +404,7 @@ async fn a_quorum_that_cannot_spare_a_node_and_a_quorum_without_a_guard_are_refu
 
 #[test]
 fn the_servers_of_a_replacement_are_found_in_the_list_of_nodes() {
-    let nodes = ["redis://u:p@a:1/2", "redis://b", "redis://c"];
+    let nodes = ["redis://u:p@a:1/2?protocol=resp3", "redis://b/", "redis://c"];
     let lists = |old: &str, new: &str| {
         let replacing = Quorum::builder().nodes(nodes).replacing(&Replacement::new(old, new));
         let shown = |lists: NodeLists| {
@@ -414,18 +414,18 @@ fn the_servers_of_a_replacement_are_found_in_the_list_of_nodes() {
     };
     let list = |nodes: [&str; 3]| nodes.map(str::to_owned).to_vec();
     let [before, after] = [
-        ["redis://***@a:1/2", "redis://b:6379", "redis://c:6379"],
+        ["redis://***@a:1/2?protocol=resp3", "redis://b:6379", "redis://c:6379"],
         ["rediss://***@d:6379", "redis://b:6379", "redis://c:6379"],
     ];
     // The user and the password of the old node are those of the list.
     assert_eq!(lists("redis://a:1", "rediss://:p@d"), Ok((list(before), list(after), 0)));
     // The list has the new server already.
-    let (before, after) = (["redis://***@a:1/2", "redis://e:6379", "redis://c:6379"], before);
+    let (before, after) = (["redis://***@a:1/2?protocol=resp3", "redis://e:6379", "redis://c:6379"], before);
     assert_eq!(lists("redis://e", "redis://b"), Ok((list(before), list(after), 1)));
     for (old, new, words) in [
         ("redis://b", "redis://c", "new is c:6379: expected an empty server beside the nodes"),
         ("redis://x", "redis://y", "old is x:6379: expected one of the nodes of the settings: a:1, b:6379"),
-        ("redis://b", "redis+sentinel://s/m", "new is s:26379/m: expected a server that no Sentinel names"),
+        ("redis://b", "redis+sentinel://s/m", "may lose the mark of a replaced node: let the Sentinels promote"),
         ("redis://b", "redis://b:6379", "b:6379"),
     ] {
         let error = lists(old, new).unwrap_err();
