@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     error::{ClosedReason, ConfigError},
-    values::{NodeError, NodeReplies, NodeReply},
+    values::{Fingerprint, NodeError, NodeReplies, NodeReply, Printable},
 };
 
 /// The reason why quorum administration failed.
@@ -21,9 +21,13 @@ pub enum AdminError {
     Incomplete(NodeReplies),
     /// A node belongs to a quorum, or may have voted in a quorum.
     #[error(
-        "{node} has node metadata already ({metadata}), so it is not new: `init` is for servers that \
-         were in no quorum before; a node that replaces another node votes by itself after a quarantine, \
-         and `redquorum reconfigure` or `admin::reconfigure` moves a quorum to another configuration"
+        "{node} has node metadata already ({metadata}), {}",
+        unless_replaced(
+            metadata,
+            "so it is not new: `init` is for servers that were in no quorum before; a node that replaces another node votes \
+         by itself after a quarantine, and `redquorum reconfigure` or `admin::reconfigure` moves a quorum to another \
+         configuration"
+        )
     )]
     #[non_exhaustive]
     NotNew {
@@ -34,9 +38,12 @@ pub enum AdminError {
     },
     /// A node belongs to neither configuration of a move, so the move cannot include the node.
     #[error(
-        "{node} belongs to neither of the two configurations, its node metadata is ({metadata}): if the address is \
-         wrong, correct it; if another move closed the node, end that move or give it up; if the node is left over \
-         from another quorum or an earlier move, FLUSHALL it"
+        "{node} belongs to neither of the two configurations, its node metadata is ({metadata}): {}",
+        unless_replaced(
+            metadata,
+            "if the address is wrong, correct it; if another move closed the node, end that move or give it up; if the node \
+         is left over from another quorum or an earlier move, FLUSHALL it"
+        )
     )]
     #[non_exhaustive]
     OtherQuorum {
@@ -59,8 +66,10 @@ pub enum AdminError {
     },
     /// A node cannot be replaced now, because another node did not answer, belongs to another quorum, or does not vote.
     #[error(
-        "the node cannot be replaced now, because every other node has to answer and vote: {}; nothing was changed: \
-         start or repair these nodes, or wait for the end of their quarantines, and try again",
+        "the node cannot be replaced now, because every other node has to answer and vote: {}; this call has \
+         closed no node: start or repair these nodes, or wait for the end of their quarantines, and try again; if \
+         several nodes are gone for good, move the quorum to new nodes (`redquorum reconfigure` or \
+         `admin::reconfigure`)",
         .0.with_words(&[(NodeReply::NotAsked, "not needed, or votes")])
     )]
     OthersNeeded(NodeReplies),
@@ -77,10 +86,46 @@ pub enum AdminError {
         /// The reason why the node did not answer.
         error: NodeError,
     },
+    /// The node that is to be replaced answered with an error, so it is not gone, and was not retired.
+    #[error(
+        "{node} is to be replaced and answers with an error, so it is not gone and was not retired: {error}; correct \
+         its url, user or password, or what the server refuses (a full memory or disk refuses the mark of a retired \
+         node, too); or stop the server for good, and add `--old-is-gone` or call `Replacement::old_is_gone`"
+    )]
+    #[non_exhaustive]
+    OldRefuses {
+        /// The address of the node.
+        node: Arc<str>,
+        /// The error of the node.
+        error: NodeError,
+    },
+    /// The server at the address of the node that is to be replaced has no node metadata.
+    #[error(
+        "{node} is to be replaced and has no node metadata: if the address leads to another server, correct it, because \
+         the node may vote at another address; if this is the node, which has lost its data, add `--old-is-gone` or \
+         call `Replacement::old_is_gone`"
+    )]
+    #[non_exhaustive]
+    OldEmpty {
+        /// The address of the node.
+        node: Arc<str>,
+    },
+    /// A server is closed, because it is to stand in for a node, and that replacement was interrupted.
+    #[error(
+        "{node} was to stand in for {old}, and that replacement was interrupted, so {old} may vote: end it first, with \
+         {old} as the old node and {node} as the new server"
+    )]
+    #[non_exhaustive]
+    UnfinishedReplacement {
+        /// The address of the closed server.
+        node: Arc<str>,
+        /// The address of the node that the server is to stand in for.
+        old: Arc<str>,
+    },
     /// Another server stands in for the node already.
     #[error(
         "{node} was replaced by {by} before: to continue that replacement, name {by} as the new server; to replace \
-         {by}, name it as the old one"
+         {by}, give the settings {by} in place of {node}, and name {by} as the old node"
     )]
     #[non_exhaustive]
     AlreadyReplaced {
@@ -91,8 +136,12 @@ pub enum AdminError {
     },
     /// The server that is to stand in for a node was in a quorum before.
     #[error(
-        "{node} is to stand in for a node and is not empty, its node metadata is ({metadata}): if the address is \
-         wrong, correct it; if no client uses the server, FLUSHALL it and try again"
+        "{node} is to stand in for a node and is not empty, its node metadata is ({metadata}): {}",
+        unless_replaced(
+            metadata,
+            "if the address is wrong, correct it; if clients have the server in their lists, stop these clients; then \
+         FLUSHALL it and try again"
+        )
     )]
     #[non_exhaustive]
     NotEmpty {
@@ -107,4 +156,17 @@ pub enum AdminError {
     /// The settings, a server, or the combination of both configurations of a move is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
+}
+
+/// Returns the remedy for a node with this fingerprint: another one if the node was replaced, because a replaced node
+/// that is flushed votes again.
+fn unless_replaced(metadata: &str, remedy: &str) -> String {
+    match Fingerprint::replacement_in(metadata) {
+        Some(new) => format!(
+            "because it was replaced by {}: name that server in its place; while any client has the old list of nodes, \
+             do not flush this server, and start no other server at its address",
+            Printable(new)
+        ),
+        None => remedy.to_owned(),
+    }
 }

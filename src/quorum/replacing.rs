@@ -24,7 +24,8 @@ use crate::{
     lock::client::Client,
     mutation::{self, Mutation},
     node::{
-        Answer, Inspect, NewNodes, Operation, Reconfigure, Register, Registration, Request, RestartGuard, names,
+        Answer, Inspect, NewNodes, Operation, Reconfigure, Register, Registration, Request, RestartGuard,
+        names,
     },
     quorum::{
         QuorumBuilder,
@@ -154,7 +155,8 @@ pub(super) async fn replace_with(
     is_old_gone: bool,
 ) -> Result<(), AdminError> {
     let (before, after) = (&*old.context, &*new.context);
-    let replacing = Replacing { before, after, node, ours: fingerprint_of(after), is_old_listed, is_old_gone };
+    let replacing =
+        Replacing { before, after, node, ours: fingerprint_of(after), is_old_listed, is_old_gone };
     while_open(old, while_open(new, replacing.run())).await
 }
 
@@ -175,8 +177,8 @@ enum OldNode {
     Gone,
     /// The node has lost its metadata, and may join the quorum at the registration of any client.
     Empty,
-    /// The node has this fingerprint, which allows it to vote now or later.
-    Open(Fingerprint),
+    /// The node belongs to the quorum, so it votes now or later.
+    Open,
     /// The new server stands in for the node already.
     Retired,
 }
@@ -316,7 +318,7 @@ impl Replacing<'_> {
             }
             // The other nodes do not show whether this node is the node before the new server in the list. A node of
             // another quorum with the same settings has the same fingerprint.
-            OldNode::Open(_) if !self.is_old_listed => {
+            OldNode::Open if !self.is_old_listed => {
                 let expected = "a node of the settings, or a node that was replaced by the new server before: call this \
                                 with the nodes of the running clients";
                 Err(out_of_range("old", self.address(self.before), expected).into())
@@ -329,7 +331,7 @@ impl Replacing<'_> {
     fn old_node(&self, fingerprint: Option<&Fingerprint>) -> Result<OldNode, AdminError> {
         let Some(theirs) = fingerprint else { return Ok(OldNode::Empty) };
         if *theirs == self.ours {
-            return Ok(OldNode::Open(theirs.clone()));
+            return Ok(OldNode::Open);
         }
         if *theirs == self.ours.replaced_by(&self.address(self.after)) {
             return Ok(OldNode::Retired);
@@ -423,7 +425,7 @@ impl Replacing<'_> {
         let retire = Operation::Reconfigure(Reconfigure { from: self.ours.clone(), to });
         let retired = match old {
             OldNode::Gone | OldNode::Retired => return Ok(()),
-            OldNode::Open(_) => self.ask_in_order(self.before, [retire]).await,
+            OldNode::Open => self.ask_in_order(self.before, [retire]).await,
             OldNode::Empty => self.ask_in_order(self.before, [register(self.before), retire]).await,
         };
         if is_done(&retired) { Ok(()) } else { Err(self.incomplete_old(&retired)) }
@@ -463,7 +465,7 @@ impl Replacing<'_> {
             () = self.after.clock.sleep_until(end) => None,
         };
         if let Some(Answer::Inspected(inspection)) = &inspected
-            && let Ok(old @ (OldNode::Open(_) | OldNode::Empty)) = self.old_node(inspection.fingerprint.as_ref())
+            && let Ok(old @ (OldNode::Open | OldNode::Empty)) = self.old_node(inspection.fingerprint.as_ref())
         {
             return Some(old);
         }
@@ -526,7 +528,9 @@ impl Replacing<'_> {
         let node = self.address(self.before);
         match answer {
             Answer::WrongQuorum { fingerprint } => self.wrong_old(fingerprint),
-            Answer::Error(error) if error.is_silence() => AdminError::OldSilent { node, error: error.clone() },
+            Answer::Error(error) if error.is_silence() => {
+                AdminError::OldSilent { node, error: error.clone() }
+            }
             Answer::Error(error) => AdminError::OldRefuses { node, error: error.clone() },
             answer => {
                 let reply = |other: usize| {

@@ -126,10 +126,11 @@ impl Fingerprint {
         Self::new(&format!("{}{old} by {request}", self.joining_prefix()))
     }
 
-    /// Whether this is the fingerprint of a new server that is to stand in for the node at the address `old` in the
-    /// configuration `to`.
-    pub(crate) fn is_joining_for(&self, old: &str, to: &Self) -> bool {
-        self.0.text.starts_with(&format!("{}{old} by ", to.joining_prefix()))
+    /// Returns the address of the node that a new server is to stand in for, if this is the fingerprint of such a server
+    /// in the configuration `to`.
+    pub(crate) fn joining_for(&self, to: &Self) -> Option<&str> {
+        let (old, _request) = self.0.text.strip_prefix(&to.joining_prefix())?.rsplit_once(" by ")?;
+        Some(old)
     }
 
     /// Whether this is the fingerprint of a new server that is to stand in for a node in the configuration `to`.
@@ -256,8 +257,9 @@ mod tests {
         assert_eq!(replaced.to_string(), text);
         assert_eq!(replaced.replacement(), Some("10.0.0.4:6379"));
         let joining = ours.joining_by("10.0.0.3:6379", "1");
-        assert!(joining.is_joining_for("10.0.0.3:6379", &ours) && joining.is_joining(&ours));
-        assert!(!joining.is_joining_for("10.0.0.3:63", &ours));
+        assert!(joining.is_joining(&ours));
+        assert_eq!(joining.joining_for(&ours), Some("10.0.0.3:6379"));
+        assert_eq!((joining.joining_for(&replaced), replaced.joining_for(&ours)), (None, None));
         assert!(replaced.is_closed() && joining.is_closed());
         for other in [ours.clone(), joining, ours.closed_by(&Fingerprint::new("name=b"), "1")] {
             assert_eq!(other.replacement(), None, "{other}");

@@ -231,6 +231,19 @@ impl NodeError {
         }
     }
 
+    /// Whether the server did not answer. Any other error is from a server that runs, or from this client.
+    pub(crate) fn is_silence(&self) -> bool {
+        match self {
+            Self::Handshake(error) => error.is_silence(),
+            Self::Unreachable(_)
+            | Self::TimedOut
+            | Self::DialTimedOut(_)
+            | Self::Unresponsive
+            | Self::Disconnected => true,
+            _ => false,
+        }
+    }
+
     /// Whether the node certainly never received the call, so that no rollback is needed there.
     pub(crate) fn is_unsent(&self) -> bool {
         matches!(

@@ -32,7 +32,10 @@ use crate::{
 /// other nodes until they are restarted.
 ///
 /// An old node that does not answer must be gone for good: nothing starts its server again, or its
-/// address leads nowhere. On a terminal, the command asks. Otherwise it requires `--old-is-gone`.
+/// address leads nowhere, and no other server was put in its place. On a terminal, the command asks.
+/// Otherwise it requires `--old-is-gone`.
+///
+/// Afterwards, stop the old server for good. Replace one node at a time.
 ///
 /// If the command fails or is interrupted, run it again to continue.
 #[derive(Args, Debug)]
@@ -45,7 +48,8 @@ pub(crate) struct Replace {
     new: String,
     /// Replace the old node although it does not answer, because it is gone for good
     ///
-    /// If the old node votes again later, two clients can hold one lock.
+    /// If the old node votes again later, or another server was put in its place before, two clients can
+    /// hold one lock. An old node that has lost its data needs this option, too.
     #[arg(long)]
     old_is_gone: bool,
 }
@@ -88,9 +92,9 @@ impl Replace {
             {
                 app.messages.flush();
                 let question = format!(
-                    "{node} is to be replaced and does not answer: {error}.\nIf its server starts again, two clients \
-                     can hold one lock.\nIs the server gone for good, so that nothing starts it again, or its address \
-                     leads nowhere?"
+                    "{node} is to be replaced and does not answer: {error}.\nIf its server starts again, or another \
+                     server was put in its place before, two clients can hold one lock.\nIs the server gone for good, \
+                     so that nothing starts it again or its address leads nowhere, and is this its only replacement?"
                 );
                 if !consent::ask(question).await? {
                     let message = format!("{node} was not replaced: start it, and run the command again");
@@ -112,7 +116,8 @@ async fn wait_for(
     replacement: &Replacement,
 ) -> Result<Vec<String>, AdminError> {
     let lasts = duration::shown(settings.effective.max_ttl);
-    let message = format!("replacing the node: the new server votes after about {lasts}");
+    let message =
+        format!("checking the nodes and replacing the node: the new server votes after about {lasts}");
     let waiting = WaitLine::show(&app.messages, message);
     let nodes = admin::replace(&settings.builder(), replacement).await;
     drop(waiting);
@@ -140,7 +145,8 @@ fn explained(error: AdminError) -> Failure {
 impl fmt::Display for Replaced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "the node was replaced, and the new server votes")?;
-        writeln!(f, "give every client these nodes, restart the clients, and stop the old server:")?;
+        writeln!(f, "now stop the old server for good: nothing may answer at its address")?;
+        writeln!(f, "give every client these nodes, and restart the clients one after the other:")?;
         f.write_str(&self.nodes.join("\n"))
     }
 }

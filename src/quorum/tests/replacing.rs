@@ -294,6 +294,144 @@ async fn replace_by(fixture: &Fixture, before: &[usize], after: &[usize]) -> Res
     replace_with(&fixture.client(before), &fixture.client(after), REPLACED, true, false).await
 }
 
+/// Replaces the node by an interrupted call with this number of requests.
+async fn replace_partly(fixture: &Fixture, in_time: usize) {
+    let gate = Gate::new(in_time);
+    tokio::select! {
+        _ = fixture.replace_behind(&gate, false) => {}
+        () = gate.has_kept.notified() => {}
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupted_replacement_is_continued_after_any_time() {
+    for in_time in 0..requests_of_a_replacement().await {
+        let fixture = Fixture::new().await;
+        replace_partly(&fixture, in_time).await;
+        sleep(QUARANTINE).await;
+        assert_eq!(fixture.replace(false).await, Ok(()), "{in_time} requests in time");
+        assert!(lock(&fixture.quorum(&NEW_LIST, Some(0)), "a").await.is_some());
+    }
+}
+
+/// Returns three nodes, of which the old one is retired, and a new server that is closed.
+async fn begun_replacement() -> Fixture {
+    for in_time in 0.. {
+        let fixture = Fixture::new().await;
+        replace_partly(&fixture, in_time).await;
+        let [of_old, of_new] = [fixture.fingerprint_on(OLD).await, fixture.fingerprint_on(NEW).await];
+        if of_old.is_some_and(|text| text.contains(" replaced by ")) {
+            assert!(of_new.unwrap().contains(" in place of "));
+            return fixture;
+        }
+    }
+    unreachable!("a replacement ends after some requests")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replacement_is_ended_although_another_node_has_died_after_its_begin() {
+    let fixture = begun_replacement().await;
+    fixture.0.servers()[1].behave(Behaviour::Failing(NodeError::TimedOut));
+    assert_eq!(fixture.replace(false).await, Ok(()));
+    assert!(lock(&fixture.quorum(&NEW_LIST, Some(1)), "a").await.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_of_an_interrupted_replacement_cannot_be_replaced_while_its_old_node_votes() {
+    let fixture = Fixture::new().await;
+    fixture.register_new().await;
+    let joining = fixture.fingerprint().joining_by(&address(OLD), "1");
+    fixture.set_fingerprint(&NEW_LIST, NEW, joining).await;
+    let unfinished =
+        AdminError::UnfinishedReplacement { node: address(NEW).into(), old: address(OLD).into() };
+    assert_eq!(replace_by(&fixture, &NEW_LIST, &[0, 1, 4]).await, Err(unfinished.clone()));
+    // Nor can the server stand in for another node.
+    assert_eq!(replace_by(&fixture, &[0, OLD, 1], &[0, OLD, NEW]).await, Err(unfinished));
+    assert_eq!(fixture.replace(false).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_node_without_metadata_is_replaced_only_if_it_is_said_to_be_gone() {
+    let fixture = Fixture::of(&[0, 1, 4]).await;
+    let empty = AdminError::OldEmpty { node: address(OLD).into() };
+    assert_eq!(fixture.replace(false).await, Err(empty));
+    assert_eq!([fixture.fingerprint_on(OLD).await, fixture.fingerprint_on(NEW).await], [None, None]);
+    assert_eq!(fixture.replace(true).await, Ok(()));
+    let replaced = fixture.fingerprint().replaced_by(&address(NEW)).to_string();
+    assert_eq!(fixture.fingerprint_on(OLD).await, Some(replaced));
+}
+
+/// A server that answers with an error may vote for other clients, such as those with the right password.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_answers_with_an_error_is_not_gone() {
+    let fixture = Fixture::new().await;
+    let error = NodeError::ReadOnly;
+    fixture.0.servers()[OLD].behave(Behaviour::Failing(error.clone()));
+    let refused = AdminError::OldRefuses { node: address(OLD).into(), error };
+    assert_eq!(fixture.replace(true).await, Err(refused));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_the_settings_do_not_name_is_retired_by_no_call() {
+    let fixture = Fixture::new().await;
+    let [before, after] = [OLD_LIST, NEW_LIST].map(|list| fixture.client(&list));
+    let refused = replace_with(&before, &after, REPLACED, false, false).await;
+    let Err(AdminError::Config(ConfigError::OutOfRange { setting, .. })) = &refused else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(*setting, "old");
+    fixture.replace(false).await.unwrap();
+    assert_eq!(replace_with(&before, &after, REPLACED, false, false).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_node_that_returns_during_the_wait_is_retired_and_begins_the_wait_again() {
+    let fixture = Fixture::new().await;
+    let old_server = Arc::clone(&fixture.0.servers()[OLD]);
+    old_server.behave(Behaviour::Failing(NodeError::TimedOut));
+    let begin = tokio::time::Instant::now();
+    let returning = async {
+        sleep(Duration::from_secs(30)).await;
+        old_server.behave(Behaviour::Granting);
+    };
+    let (replaced, ()) = tokio::join!(fixture.replace(true), returning);
+    assert_eq!(replaced, Ok(()));
+    assert!(begin.elapsed() > Duration::from_secs(90), "{:?}", begin.elapsed());
+    let replaced = fixture.fingerprint().replaced_by(&address(NEW)).to_string();
+    assert_eq!(fixture.fingerprint_on(OLD).await, Some(replaced));
+}
+
+/// The new server is open already when the request to open it arrives, for example because it lost its data and was
+/// registered by a client.
+#[tokio::test(start_paused = true)]
+async fn a_new_server_whose_quarantine_began_too_early_begins_it_again() {
+    let requests = requests_of_a_replacement().await;
+    let mut has_opened = false;
+    for in_time in 0..requests {
+        let (fixture, gate) = (Fixture::new().await, Gate::new(in_time));
+        let mut replacing = Box::pin(fixture.replace_behind(&gate, false));
+        tokio::select! {
+            _ = &mut replacing => {}
+            () = gate.has_kept.notified() => {}
+        }
+        let is_retired = fixture.fingerprint_on(OLD).await.is_some_and(|text| text.contains(" replaced by "));
+        let of_new = fixture.fingerprint_on(NEW).await.filter(|text| text.contains(" in place of "));
+        let Some(joining) = of_new.filter(|_| is_retired) else { continue };
+        let client = fixture.client(&NEW_LIST);
+        let open = Reconfigure { from: Fingerprint::new(&joining), to: fixture.fingerprint() };
+        let open = Operation::Reconfigure(open);
+        ask_each(&client.context, |node| (node == REPLACED).then(|| open.clone())).await;
+        sleep(Duration::from_secs(3)).await;
+        let begin = tokio::time::Instant::now();
+        let (replaced, ()) = tokio::join!(replacing, gate.open());
+        assert_eq!(replaced, Ok(()));
+        assert!(begin.elapsed() > Duration::from_secs(60), "{:?}", begin.elapsed());
+        has_opened = true;
+        break;
+    }
+    assert!(has_opened);
+}
+
 /// The reason why a node cannot be replaced.
 #[derive(Clone, Copy, Debug)]
 enum Flaw {
@@ -425,7 +563,11 @@ fn the_servers_of_a_replacement_are_found_in_the_list_of_nodes() {
     for (old, new, words) in [
         ("redis://b", "redis://c", "new is c:6379: expected an empty server beside the nodes"),
         ("redis://x", "redis://y", "old is x:6379: expected one of the nodes of the settings: a:1, b:6379"),
-        ("redis://b", "redis+sentinel://s/m", "may lose the mark of a replaced node: let the Sentinels promote"),
+        (
+            "redis://b",
+            "redis+sentinel://s/m",
+            "may lose the mark of a replaced node: let the Sentinels promote",
+        ),
         ("redis://b", "redis://b:6379", "b:6379"),
     ] {
         let error = lists(old, new).unwrap_err();

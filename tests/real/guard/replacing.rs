@@ -158,6 +158,29 @@ async fn a_replacement_that_ends_at_any_time_is_continued_by_the_next_call() {
     }
 }
 
+/// A node that refuses writes answers all questions, but does not vote.
+#[tokio::test]
+async fn a_node_is_replaced_only_if_the_other_nodes_accept_writes() {
+    let cluster = Cluster::start(4).await;
+    let old_list = settings(&cluster, [0, 1, OLD]);
+    admin::init(&old_list).await.unwrap();
+    let ours = fingerprint(cluster.server(0)).await;
+    let set = async |replicas: &str| {
+        let mut config = redis::cmd("CONFIG");
+        config.arg("SET").arg("min-replicas-to-write").arg(replicas);
+        cluster.server(1).query::<()>(&config).await;
+    };
+    set("1").await;
+    let replacement = Replacement::new(cluster.server(OLD).url(), cluster.server(NEW).url());
+    let refused = admin::replace(&old_list, &replacement).await;
+    let Err(AdminError::OthersNeeded(replies)) = &refused else { panic!("{refused:?}") };
+    assert!(replies.to_string().contains("NOREPLICAS"), "{replies}");
+    assert_eq!(
+        [fingerprint(cluster.server(OLD)).await, fingerprint(cluster.server(NEW)).await],
+        [ours, None]
+    );
+}
+
 /// Nothing is changed: the next call, with an old node that answers, begins the replacement.
 #[tokio::test]
 async fn a_silent_node_is_replaced_only_if_it_is_said_to_be_gone() {

@@ -444,6 +444,31 @@ async fn a_replaced_node_causes_one_warning_with_the_address_of_the_new_server()
     assert_eq!(warning.field("new"), "10.0.0.4:6379");
 }
 
+/// The server may have lost the mark of its retirement, and would vote again after a registration.
+#[tokio::test(start_paused = true)]
+async fn a_client_uses_a_replaced_node_never_again() {
+    let replaced =
+        || Answer::WrongQuorum { fingerprint: Fingerprint::new("name=a").replaced_by("10.0.0.4:6379") };
+    for is_found_by_call in [false, true] {
+        let fixture = Fixture::registering(DialBehaviour::Accepting, Some(NewNodes::Quarantine));
+        if is_found_by_call {
+            fixture.fake.answer_lock(replaced());
+            drop(fixture.lock(1).await);
+        } else {
+            fixture.fake.set_registration(replaced());
+            fixture.pass(1_000).await;
+        }
+        let registered = Registration { incarnation: None, quarantine: None };
+        fixture.fake.set_registration(Answer::Registered(registered));
+        fixture.pass(100_000).await;
+        fixture.fake.answer_lock(Answer::Granted { vote: 7 });
+        let answer = fixture.lock(2).await;
+        let is_refused =
+            matches!(&answer, Answer::Error(error) if error.replaced_by() == Some("10.0.0.4:6379"));
+        assert!(is_refused, "found by a call: {is_found_by_call}: {answer:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_refused_notice_is_recorded_until_the_next_connection() {
     let fixture = Fixture::after_first_dial(DialBehaviour::Accepting).await;
