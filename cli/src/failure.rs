@@ -192,9 +192,10 @@ impl From<AdminError> for Failure {
                 let message = "not every node that is needed took part";
                 Self { evidence: evidence.collect(), ..Self::new(Exit::NoQuorum, message) }
             }
-            AdminError::OthersNeeded(_) | AdminError::OldSilent { .. } | AdminError::OldRefuses { .. } => {
-                Self::new(Exit::NoQuorum, error)
-            }
+            AdminError::OthersNeeded(_)
+            | AdminError::OldSilent { .. }
+            | AdminError::OldRefuses { .. }
+            | AdminError::NewNeeded { .. } => Self::new(Exit::NoQuorum, error),
             AdminError::Closed(_) => Self::new(Exit::Internal, error),
             _ => Self::new(Exit::Config, error),
         }

@@ -70,7 +70,7 @@ pub enum AdminError {
          closed no node: start or repair these nodes, or wait for the end of their quarantines, and try again; if \
          several nodes are gone for good, move the quorum to new nodes (`redquorum reconfigure` or \
          `admin::reconfigure`)",
-        .0.with_words(&[(NodeReply::NotAsked, "not needed, or votes")])
+        .0.with_words(&[(NodeReply::NotAsked, "votes, or is the new server")])
     )]
     OthersNeeded(NodeReplies),
     /// The node that is to be replaced did not answer, so it could not be retired.
@@ -110,17 +110,34 @@ pub enum AdminError {
         /// The address of the node.
         node: Arc<str>,
     },
-    /// A server is closed, because it is to stand in for a node, and that replacement was interrupted.
+    /// Another replacement has not ended: the server is closed, or the nodes have recorded the replacement.
     #[error(
-        "{node} was to stand in for {old}, and that replacement was interrupted, so {old} may vote: end it first, with \
-         {old} as the old node and {node} as the new server"
+        "{node} is to stand in for {old}, and that replacement runs or was interrupted, so {old} may vote: end it first, \
+         with {old} as the old node and {node} as the new server; a call that cannot end it, and has not retired {old}, \
+         withdraws it"
     )]
     #[non_exhaustive]
     UnfinishedReplacement {
-        /// The address of the closed server.
+        /// The address of the server.
         node: Arc<str>,
         /// The address of the node that the server is to stand in for.
         old: Arc<str>,
+    },
+    /// The old node is retired or gone, and the server that is to stand in for it did not take part.
+    #[error(
+        "{old} is retired or gone, and {node}, which is to stand in for it, did not take part: {}; start {node}, and try \
+         again; if {node} is gone for good, replace {node} in turn: give the settings {node} in place of {old}, and \
+         name {node} as the old node",
+        .replies.with_words(&[(NodeReply::NotAsked, "not needed")])
+    )]
+    #[non_exhaustive]
+    NewNeeded {
+        /// The address of the server.
+        node: Arc<str>,
+        /// The address of the old node.
+        old: Arc<str>,
+        /// The replies of all nodes.
+        replies: NodeReplies,
     },
     /// Another server stands in for the node already.
     #[error(

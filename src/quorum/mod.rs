@@ -8,6 +8,7 @@ mod listing;
 mod moving;
 #[expect(clippy::module_inception, reason = "a file is named after its type")]
 mod quorum;
+mod replacement_record;
 mod replacing;
 pub(crate) mod shutdown;
 #[cfg(test)]

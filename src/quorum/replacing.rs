@@ -12,8 +12,12 @@
 //! with the new list of nodes begins an earlier quarantine.
 //!
 //! A node executes each step atomically, and compares its fingerprint. Another call continues from the fingerprints that
-//! it finds. If a new server belongs to the quorum, and no old node shows that this is the result of an earlier call, the
-//! server is closed, and begins its quarantine again. The same happens if the old node can vote again during the wait.
+//! it finds.
+//!
+//! Before the first step, the call records the replacement on all other nodes, each by one atomic comparison and change.
+//! Any two sets of N - 1 nodes share a node, so a second replacement finds the record of the first. The record also shows
+//! which server stands in for a node that is gone, and that a member of the quorum is the new server of an earlier call.
+//! An error before the first step withdraws the record.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -24,13 +28,14 @@ use crate::{
     lock::client::Client,
     mutation::{self, Mutation},
     node::{
-        Answer, Inspect, NewNodes, Operation, Reconfigure, Register, Registration, Request, RestartGuard,
-        names,
+        Answer, Inspect, NewNodes, Operation, Reconfigure, RecordReplacements, Register, Registration,
+        Request, RestartGuard, names,
     },
     quorum::{
         QuorumBuilder,
         admin::{dry_run, fingerprint_of, inspect_started, is_done, register, while_open},
         moving::{ask_each, reply_of_absent},
+        replacement_record::{Pair, Progress, ReplacementRecord},
     },
     values::{Fingerprint, NodeError, NodeReply, Refusal, Resource},
 };
@@ -63,8 +68,9 @@ impl Replacement {
         Self { old: old.into(), new: new.into(), is_old_gone: false }
     }
 
-    /// States that the old node is gone for good if it does not answer: nothing starts the server again with its data
-    /// or without, or its address leads nowhere, and no other server stands in for the node. Also states that a server
+    /// States that the old node is gone for good if it does not answer: its address is the address that the running
+    /// clients have, nothing starts the server again with its data or without, or the address leads nowhere, and no other
+    /// server stands in for the node. Also states that a server
     /// without node metadata at the address of the old node is the old node, which has lost its data. Default: a node
     /// that does not answer, or has no metadata, is not replaced.
     ///
@@ -90,17 +96,18 @@ impl fmt::Debug for Replacement {
 /// Replaces one node of a quorum by a new server, while clients hold and acquire locks. Returns the list of nodes that
 /// the clients are to get, as urls without users and passwords: `***@` stands for them.
 ///
-/// `quorum` has the nodes and settings of the running clients. To continue a replacement, or if the old node is gone,
-/// the list may also name the new server in place of the old node already. The new server has to be empty, and every
-/// other node has to answer and vote. The call retires the old node, which never votes again: its fingerprint names the address of the new server. Then the call registers the
-/// new server, and returns when the new server votes, after a quarantine of slightly more than `max_ttl`.
+/// `quorum` has the nodes and settings of the running clients. To continue a replacement, the list may also name the new
+/// server in place of the old node already. The new server has to have no node metadata, and every other node has to
+/// answer and vote. The call records the replacement on the other nodes, which refuse a second one at the same time.
+/// Then the call retires the old node, which never votes again: its fingerprint names the address of the new server.
+/// The call returns when the new server votes, after a quarantine of slightly more than `max_ttl`.
 ///
 /// Running clients continue with the other nodes. Their logs have one warning, and
 /// [`Quorum::health`](crate::Quorum::health) has the address of the new server, if the old node still answers. Give each
 /// client the new list and restart it. Meanwhile both lists may be in use. Stop the old server for good directly after
 /// the call: until every client has the new list, no server may answer at its address. If the old server comes back with
 /// older data or without data, a client that starts with the old list registers it as a node that has lost its data, and
-/// it votes again. Replace one node at a time.
+/// it votes again, and two clients may hold one lock. The same call retires it again. Replace one node at a time.
 ///
 /// The call refuses a quorum in which the other nodes are no quorum (one node, two nodes, or as many votes needed as
 /// nodes), because running clients would acquire no lock. It also refuses an old node or a new server behind Sentinels,
@@ -111,19 +118,22 @@ impl fmt::Debug for Replacement {
 ///
 /// * [`AdminError::Config`] if the settings are invalid, if neither or both of the servers are in the list of nodes, in
 ///   the cases above, if the restart guard is off, or if both addresses lead to one server. Nothing is changed.
-/// * [`AdminError::OthersNeeded`] if another node did not answer, belongs to another quorum, or does not vote. Nothing
-///   is changed, except that a restarted node is registered.
+/// * [`AdminError::OthersNeeded`] if another node did not answer, belongs to another quorum, does not vote, or refuses
+///   writes. No node is closed. A restarted node is registered.
 /// * [`AdminError::OldSilent`] if the old node did not answer, and is not [gone](Replacement::old_is_gone), and
 ///   [`AdminError::OldRefuses`] if it answered with an error. The new server is not opened, so it gives no vote.
 /// * [`AdminError::OldEmpty`] if the server at the address of the old node has no metadata. Nothing is changed.
 /// * [`AdminError::OtherQuorum`] if the old node belongs to another quorum, or is closed for a move,
 ///   [`AdminError::AlreadyReplaced`] if another server stands in for the old node, and
-///   [`AdminError::UnfinishedReplacement`] if the old node was itself to stand in for a node. Nothing is changed.
-/// * [`AdminError::NotEmpty`] if the new server was in a quorum. Nothing is changed.
-/// * [`AdminError::Incomplete`] if the new server does not answer.
+///   [`AdminError::UnfinishedReplacement`] if another replacement has not ended. Nothing is changed.
+/// * [`AdminError::NotEmpty`] if the new server belongs to a quorum, and no earlier call has opened it. Nothing is
+///   changed.
+/// * [`AdminError::Incomplete`] if the new server does not answer, and [`AdminError::NewNeeded`] if the old node is
+///   already retired or gone.
 /// * [`AdminError::Closed`] if the tokio runtime ends during the call.
 ///
-/// After an error or an interruption, the same call continues the replacement.
+/// After an error or an interruption, the same call continues the replacement. An error before the first change of a
+/// node withdraws the record of the replacement, so that another node can be replaced first.
 ///
 /// # Cancel safety
 ///
@@ -155,8 +165,12 @@ pub(super) async fn replace_with(
     is_old_gone: bool,
 ) -> Result<(), AdminError> {
     let (before, after) = (&*old.context, &*new.context);
+    let address = |context: &ClientContext| {
+        context.nodes.get(node).map(|node| node.address().to_string()).unwrap_or_default()
+    };
+    let pair = Pair { old: address(before), new: address(after) };
     let replacing =
-        Replacing { before, after, node, ours: fingerprint_of(after), is_old_listed, is_old_gone };
+        Replacing { before, after, node, pair, ours: fingerprint_of(after), is_old_listed, is_old_gone };
     while_open(old, while_open(new, replacing.run())).await
 }
 
@@ -165,6 +179,7 @@ struct Replacing<'a> {
     after: &'a ClientContext,
     /// The index of the old node in `before`, and of the new server in `after`.
     node: usize,
+    pair: Pair,
     ours: Fingerprint,
     is_old_listed: bool,
     is_old_gone: bool,
@@ -181,6 +196,21 @@ enum OldNode {
     Open,
     /// The new server stands in for the node already.
     Retired,
+}
+
+/// The nodes beside the old node and the new server.
+struct Others {
+    /// The replacements that these nodes have recorded.
+    record: ReplacementRecord,
+    /// For each node, the reason why it does not vote. The new server has a reply, too.
+    replies: Vec<Option<NodeReply>>,
+}
+
+impl Others {
+    /// Returns the indices of the nodes that vote and accept writes.
+    fn answering(&self) -> impl Iterator<Item = usize> {
+        self.replies.iter().enumerate().filter(|(_, reply)| reply.is_none()).map(|(node, _)| node)
+    }
 }
 
 /// The state of the new server.
@@ -201,46 +231,93 @@ fn inspection() -> Operation {
     Operation::Inspect(Inspect { resource, max_readers: 0, max_details: 0 })
 }
 
+/// Returns the error of a replacement that has to end first.
+fn unfinished(Pair { old, new }: &Pair) -> AdminError {
+    AdminError::UnfinishedReplacement { node: (**new).into(), old: (**old).into() }
+}
+
 impl Replacing<'_> {
     async fn run(&self) -> Result<(), AdminError> {
         self.check_settings()?;
         let inspected = inspect_started(self.after).await?;
-        let mut old = self.inspect_old(&inspected).await?;
-        let mut new = self.check_new(&inspected, &old).await?;
-        // Once the old node cannot vote and the new server is closed, the end of the replacement only adds a vote,
-        // whatever happens to the other nodes.
-        let is_begun = matches!((&old, &new), (OldNode::Retired, _) | (OldNode::Gone, NewServer::Joining(_)));
-        if !is_begun {
-            self.check_others(&inspected).await?;
-        }
+        let others = self.read_others(&inspected).await;
+        let (mut old, mut new) = match self.prepare(&inspected, &others).await {
+            Ok(nodes) => nodes,
+            Err(error) => {
+                self.withdraw(&others).await;
+                return Err(error);
+            }
+        };
         loop {
             while !matches!(new, NewServer::Joined) {
-                new = self.stand_in(&old, new).await?;
+                new = self.stand_in(&old, new, &others).await?;
             }
-            match self.wait_until_new_votes().await? {
+            match self.wait_until_new_votes().await.map_err(|error| self.after_retirement(error))? {
                 None => return Ok(()),
                 Some(returned) => (old, new) = (returned, NewServer::Member),
             }
         }
     }
 
+    /// Checks all nodes, and records the replacement on the other nodes. An error has changed nothing but records.
+    async fn prepare(
+        &self,
+        inspected: &[Answer],
+        others: &Others,
+    ) -> Result<(OldNode, NewServer), AdminError> {
+        let progress = others.record.progress(&self.pair);
+        self.refuse_other_server(&others.record)?;
+        let old = self.inspect_old(inspected, progress).await?;
+        let is_retired = matches!(old, OldNode::Retired);
+        if is_retired {
+            self.record(Progress::Retired, false, others).await;
+        }
+        let new = self.check_new(inspected, &old, &others.record).await;
+        let new = new.map_err(|error| if is_retired { self.after_retirement(error) } else { error })?;
+        // If the old node cannot vote, and the new server does not vote, the remaining steps only add a vote, whatever
+        // happens to the other nodes.
+        let only_adds_a_vote = match (&old, &new) {
+            (_, NewServer::Member) => false,
+            (OldNode::Retired, _) | (OldNode::Gone, NewServer::Joined) => true,
+            (OldNode::Gone, NewServer::Joining(_)) => progress.is_some(),
+            _ => false,
+        };
+        if !only_adds_a_vote {
+            self.refuse_second_replacement(&others.record)?;
+            self.ensure_others(others.replies.clone())?;
+            self.begin(&others.record).await?;
+        }
+        Ok((old, new))
+    }
+
     /// Retires the old node, and opens the new server. Returns the new state of the new server.
-    async fn stand_in(&self, old: &OldNode, new: NewServer) -> Result<NewServer, AdminError> {
+    async fn stand_in(
+        &self,
+        old: &OldNode,
+        new: NewServer,
+        others: &Others,
+    ) -> Result<NewServer, AdminError> {
         let joining = self.close_new(new).await?;
         if mutation::altered(Mutation::JoinBesideOld, true, |_| false) {
             self.retire(old).await?;
         }
-        let began = self.after.now();
+        // If the old node is gone, only the record shows which server stands in for it: a second call has to record its
+        // begin on every other node, so one node that goes from `begun` to `retired` excludes every other server.
+        let is_gone = matches!(old, OldNode::Gone);
+        let is_recorded = self.record(Progress::Retired, is_gone, others).await;
+        if is_gone && !is_recorded {
+            return Err(unfinished(&self.pair));
+        }
         let open = Operation::Reconfigure(Reconfigure { from: joining, to: self.ours.clone() });
-        let Answer::Registered(Registration { quarantine, .. }) = self.change_new([open]).await? else {
-            return Err(self.incomplete(None));
-        };
+        let opened = self.change_new([open]).await.map_err(|error| self.after_retirement(error))?;
         // A server that lost its data while it was closed may have been registered before the old node was retired.
-        let passed = self.after.now().saturating_duration_since(began);
         let lasts = self.after.settings.parameters.quarantine.lasts;
-        let is_whole = quarantine.is_some_and(|rest| rest + passed + ROUNDING >= lasts);
-        let is_whole = mutation::altered(Mutation::JoinWithoutQuarantine, is_whole, |_| true);
-        Ok(if is_whole { NewServer::Joined } else { NewServer::Member })
+        let is_whole = matches!(opened, Answer::Registered(Registration { quarantine: Some(rest), .. }) if rest + ROUNDING >= lasts);
+        if !mutation::altered(Mutation::JoinWithoutQuarantine, is_whole, |_| true) {
+            return Ok(NewServer::Member);
+        }
+        self.record(Progress::Done, false, others).await;
+        Ok(NewServer::Joined)
     }
 
     /// Returns an error if the running clients could not go on without the old node, or if the new server could vote
@@ -255,6 +332,12 @@ impl Replacing<'_> {
             );
             return Err(out_of_range("nodes", nodes, expected));
         }
+        for (setting, address) in [("old", &self.pair.old), ("new", &self.pair.new)] {
+            if address.contains(char::is_whitespace) {
+                let expected = "an address without spaces, because nodes record the address in a text";
+                return Err(out_of_range(setting, address, expected));
+            }
+        }
         if settings.parameters.guard == RestartGuard::Off {
             let expected = "a restart guard, because the new server must not vote before the leases of the old node \
                             have ended";
@@ -263,36 +346,43 @@ impl Replacing<'_> {
         Ok(())
     }
 
-    /// Returns an error unless every other node belongs to the quorum, and votes.
-    async fn check_others(&self, inspected: &[Answer]) -> Result<(), AdminError> {
+    /// Returns the record of the other nodes, and for each of them the reason why it does not vote, if there is one.
+    async fn read_others(&self, inspected: &[Answer]) -> Others {
         let is_ours = |answer: &Answer| matches!(answer, Answer::Inspected(inspection) if inspection.fingerprint.as_ref() == Some(&self.ours));
-        self.ensure_others(
-            inspected.iter().map(|answer| (!is_ours(answer)).then(|| reply_of_absent(self.after, answer))),
-        )?;
+        let absent = |answer: &Answer| (!is_ours(answer)).then(|| reply_of_absent(self.after, answer));
+        let mut replies: Vec<Option<NodeReply>> = inspected.iter().map(absent).collect();
+        if let Some(of_new) = replies.get_mut(self.node) {
+            *of_new = Some(NodeReply::NotAsked);
+        }
         let time = self.after.clock.time_of_day();
-        let register = Register { new_nodes: NewNodes::Ignore, time };
-        let registered =
-            ask_each(self.after, |node| (node != self.node).then(|| Operation::Register(register.clone())));
-        let quarantine = |answer: Option<Answer>| match answer {
-            Some(Answer::Registered(Registration { quarantine: None, .. })) => None,
-            Some(Answer::Registered(Registration { quarantine, .. })) => {
-                Some(NodeReply::Refused(Refusal::Quarantined { remaining: quarantine }))
+        let register = Operation::Register(Register { new_nodes: NewNodes::Ignore, time });
+        // A node that refuses writes, such as one with a full memory, answers a registration, and not this request.
+        let read = Operation::RecordReplacements(RecordReplacements { from: "".into(), to: "".into() });
+        let mut record = ReplacementRecord::default();
+        for operation in [register, read] {
+            let is_asked = |node: usize| matches!(replies.get(node), Some(None));
+            let answers = ask_each(self.after, |node| is_asked(node).then(|| operation.clone())).await;
+            for (reply, answer) in replies.iter_mut().zip(answers) {
+                *reply = match answer {
+                    None | Some(Answer::Registered(Registration { quarantine: None, .. })) => continue,
+                    Some(Answer::Recorded { text }) => {
+                        record.merge(&ReplacementRecord::read(&text));
+                        continue;
+                    }
+                    Some(Answer::Registered(Registration { quarantine, .. })) => {
+                        Some(NodeReply::Refused(Refusal::Quarantined { remaining: quarantine }))
+                    }
+                    Some(answer) => Some(NodeReply::from(&answer)),
+                };
             }
-            answer => answer.as_ref().map(NodeReply::from),
-        };
-        self.ensure_others(registered.await.into_iter().map(quarantine))?;
-        // A node that refuses writes, such as one with a full memory, answers all of these requests. This request writes
-        // the metadata that the node has already.
-        let rewrite = Operation::Reconfigure(Reconfigure { from: self.ours.clone(), to: self.ours.clone() });
-        let written = ask_each(self.after, |node| (node != self.node).then(|| rewrite.clone())).await;
-        let refused = |answer: Option<Answer>| answer.filter(|answer| !is_done(answer));
-        self.ensure_others(written.into_iter().map(|answer| refused(answer).as_ref().map(NodeReply::from)))
+        }
+        Others { record, replies }
     }
 
     /// Returns an error if another node has a reply, which is the reason why it does not vote.
-    fn ensure_others(&self, replies: impl Iterator<Item = Option<NodeReply>>) -> Result<(), AdminError> {
-        let others = |(node, reply): (usize, Option<NodeReply>)| reply.filter(|_| node != self.node);
-        let replies: Vec<Option<NodeReply>> = replies.enumerate().map(others).collect();
+    fn ensure_others(&self, replies: Vec<Option<NodeReply>>) -> Result<(), AdminError> {
+        let of_others = |(node, reply): (usize, Option<NodeReply>)| reply.filter(|_| node != self.node);
+        let replies: Vec<Option<NodeReply>> = replies.into_iter().enumerate().map(of_others).collect();
         if replies.iter().all(Option::is_none) {
             return Ok(());
         }
@@ -300,29 +390,132 @@ impl Replacing<'_> {
         Err(AdminError::OthersNeeded(self.after.replies(replies)))
     }
 
+    /// Returns an error if the record names another server that stands in for the old node.
+    fn refuse_other_server(&self, record: &ReplacementRecord) -> Result<(), AdminError> {
+        match record.successor(&self.pair.old) {
+            Some(by) if record.progress(&self.pair).is_none_or(|progress| progress == Progress::Begun) => {
+                let (node, by) = (self.address(self.before), by.into());
+                Err(AdminError::AlreadyReplaced { node, by })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns an error if another replacement was begun and its old node may vote.
+    fn refuse_second_replacement(&self, record: &ReplacementRecord) -> Result<(), AdminError> {
+        record.begun_beside(&self.pair).map_or(Ok(()), |pair| Err(unfinished(pair)))
+    }
+
+    /// Records the begin of the replacement on every other node. The order of the nodes is the same in every call, so one
+    /// of two calls that begin at the same time succeeds.
+    async fn begin(&self, known: &ReplacementRecord) -> Result<(), AdminError> {
+        let mut others: Vec<usize> = (0..self.after.nodes.len()).filter(|node| *node != self.node).collect();
+        others.sort_by_key(|node| self.after.nodes.get(*node).map(|node| Arc::clone(node.address())));
+        for node in others {
+            let change = |record: ReplacementRecord| {
+                self.refuse_other_server(&record)?;
+                self.refuse_second_replacement(&record)?;
+                Ok(self.recorded(known, &record, Progress::Begun))
+            };
+            self.change_record(node, change).await?;
+        }
+        Ok(())
+    }
+
+    /// Records the progress of the replacement on each other node that has answered before; if `continues`, only on a
+    /// node that has recorded the replacement. Returns whether a node has recorded the progress.
+    async fn record(&self, progress: Progress, continues: bool, others: &Others) -> bool {
+        let mut is_recorded = false;
+        for node in others.answering() {
+            let change = |record: ReplacementRecord| {
+                if continues && record.progress(&self.pair).is_none() {
+                    return Err(unfinished(&self.pair));
+                }
+                Ok(self.recorded(&others.record, &record, progress))
+            };
+            is_recorded |= self.change_record(node, change).await.is_ok();
+        }
+        is_recorded
+    }
+
+    /// Returns the record of a node with this progress, and with the ended replacements that another node has recorded.
+    fn recorded(
+        &self,
+        known: &ReplacementRecord,
+        of_node: &ReplacementRecord,
+        progress: Progress,
+    ) -> ReplacementRecord {
+        let mut record = known.only_ended();
+        record.merge(of_node);
+        record.with(&self.pair, progress)
+    }
+
+    /// Withdraws the record of the replacement from each node that answers, unless the old node is retired or gone.
+    async fn withdraw(&self, others: &Others) {
+        for node in others.answering() {
+            self.change_record(node, |record| Ok(record.without_begun(&self.pair))).await.ok();
+        }
+    }
+
+    /// Changes the record of one of the other nodes, and repeats the change if another call has changed the record in the
+    /// meantime.
+    async fn change_record(
+        &self,
+        other: usize,
+        change: impl Fn(ReplacementRecord) -> Result<ReplacementRecord, AdminError>,
+    ) -> Result<(), AdminError> {
+        let (mut from, mut to): (Arc<str>, Option<Arc<str>>) = ("".into(), None);
+        loop {
+            let record = RecordReplacements { from: Arc::clone(&from), to: to.clone().unwrap_or_default() };
+            let record = Operation::RecordReplacements(record);
+            let answers = ask_each(self.after, |node| (node == other).then(|| record.clone())).await;
+            let answer = answers.into_iter().nth(other).flatten();
+            let Some(Answer::Recorded { text }) = answer else {
+                let mut replies = vec![None; self.after.nodes.len()];
+                if let Some(reply) = replies.get_mut(other) {
+                    *reply = Some(answer.as_ref().map_or(NodeReply::Pending, NodeReply::from));
+                }
+                return self.ensure_others(replies);
+            };
+            if to.as_ref() == Some(&text) {
+                return Ok(());
+            }
+            let changed: Arc<str> = change(ReplacementRecord::read(&text))?.to_string().into();
+            if changed == text {
+                return Ok(());
+            }
+            (from, to) = (text, Some(changed));
+        }
+    }
+
     /// Inspects the old node, and waits for a node that is starting.
-    async fn inspect_old(&self, others: &[Answer]) -> Result<OldNode, AdminError> {
+    async fn inspect_old(
+        &self,
+        others: &[Answer],
+        progress: Option<Progress>,
+    ) -> Result<OldNode, AdminError> {
+        // An earlier call has retired the node, or was told that the node is gone.
+        let is_ended = self.is_old_gone || progress >= Some(Progress::Retired);
         let connect_timeout = self.before.settings.connect_timeout;
-        let timeout = if self.is_old_gone { connect_timeout.min(GONE_TIMEOUT) } else { connect_timeout };
+        let timeout = if is_ended { connect_timeout.min(GONE_TIMEOUT) } else { connect_timeout };
         let inspected = self.ask_until_answered(self.before, timeout, inspection()).await;
-        let fingerprint = match &inspected {
-            Answer::Inspected(inspection) => &inspection.fingerprint,
-            Answer::Error(error) if error.is_silence() && self.is_old_gone => return Ok(OldNode::Gone),
+        let old = match &inspected {
+            Answer::Inspected(inspection) => {
+                self.refuse_same_server(&inspected, others)?;
+                self.old_node(inspection.fingerprint.as_ref())?
+            }
+            Answer::Error(error) if error.is_silence() && is_ended => OldNode::Gone,
             answer => return Err(self.incomplete_old(answer)),
         };
-        self.refuse_same_server(&inspected, others)?;
-        let old = self.old_node(fingerprint.as_ref())?;
+        // Without a record, nothing shows that this node was in the quorum: a node of another quorum with the same
+        // settings has the same fingerprint.
+        if !self.is_old_listed && progress.is_none() && !matches!(old, OldNode::Retired) {
+            let expected = "a node of the settings, or a node whose replacement by the new server was begun: call this \
+                            with the nodes of the running clients";
+            return Err(out_of_range("old", self.address(self.before), expected).into());
+        }
         match old {
-            OldNode::Empty if !self.is_old_gone => {
-                Err(AdminError::OldEmpty { node: self.address(self.before) })
-            }
-            // The other nodes do not show whether this node is the node before the new server in the list. A node of
-            // another quorum with the same settings has the same fingerprint.
-            OldNode::Open if !self.is_old_listed => {
-                let expected = "a node of the settings, or a node that was replaced by the new server before: call this \
-                                with the nodes of the running clients";
-                Err(out_of_range("old", self.address(self.before), expected).into())
-            }
+            OldNode::Empty if !is_ended => Err(AdminError::OldEmpty { node: self.address(self.before) }),
             old => Ok(old),
         }
     }
@@ -372,7 +565,12 @@ impl Replacing<'_> {
 
     /// Returns the state of the new server. Returns an error if the server did not answer, or may have been in a quorum
     /// before.
-    async fn check_new(&self, inspected: &[Answer], old: &OldNode) -> Result<NewServer, AdminError> {
+    async fn check_new(
+        &self,
+        inspected: &[Answer],
+        old: &OldNode,
+        record: &ReplacementRecord,
+    ) -> Result<NewServer, AdminError> {
         let Some(Answer::Inspected(inspection)) = inspected.get(self.node) else {
             return Err(self.incomplete(inspected.get(self.node)));
         };
@@ -380,20 +578,24 @@ impl Replacing<'_> {
         let Some(theirs) = &inspection.fingerprint else { return Ok(NewServer::Empty) };
         let node = self.address(self.after);
         match theirs.joining_for(&self.ours) {
-            Some(joining) if *joining == *self.address(self.before) => {
-                return Ok(NewServer::Joining(theirs.clone()));
+            Some(joining) if *joining == *self.pair.old => return Ok(NewServer::Joining(theirs.clone())),
+            // If another server stands in for that node, the server was closed in vain, and has given no vote.
+            Some(old) if record.successor(old).is_none() => {
+                return Err(AdminError::UnfinishedReplacement { node, old: old.into() });
             }
-            Some(old) => return Err(AdminError::UnfinishedReplacement { node, old: old.into() }),
-            None => {}
+            _ => {}
         }
-        let is_member = *theirs == self.ours;
-        match old {
+        if *theirs != self.ours {
+            return Err(AdminError::NotEmpty { node, metadata: theirs.to_string().into() });
+        }
+        match (old, record.progress(&self.pair)) {
+            (OldNode::Retired | OldNode::Gone, Some(Progress::Done)) => Ok(NewServer::Joined),
+            // The server of an earlier call. Its quarantine may have begun before the end of the old node, or the old
+            // node has lost the mark of its retirement.
+            (OldNode::Retired, _) | (_, Some(_)) => Ok(NewServer::Member),
             // A client with the new list has registered the server, which has given no vote.
-            _ if is_member && initialised.is_some_and(|answer| is_done(&answer)) => Ok(NewServer::Member),
-            OldNode::Retired if is_member => Ok(NewServer::Joined),
-            // An earlier call may have opened the server, or a client with the new list has registered the server
-            // before. Then its quarantine may have begun before the end of the old node.
-            OldNode::Gone if is_member => Ok(NewServer::Member),
+            _ if initialised.is_some_and(|answer| is_done(&answer)) => Ok(NewServer::Member),
+            // A voter of this quorum, or of another quorum with the same settings.
             _ => Err(AdminError::NotEmpty { node, metadata: theirs.to_string().into() }),
         }
     }
@@ -464,7 +666,9 @@ impl Replacing<'_> {
             answer = self.ask(self.before, inspection()) => Some(answer),
             () = self.after.clock.sleep_until(end) => None,
         };
+        let is_asked = mutation::altered(Mutation::JoinBesideOld, true, |_| false);
         if let Some(Answer::Inspected(inspection)) = &inspected
+            && is_asked
             && let Ok(old @ (OldNode::Open | OldNode::Empty)) = self.old_node(inspection.fingerprint.as_ref())
         {
             return Some(old);
@@ -542,6 +746,17 @@ impl Replacing<'_> {
                 };
                 AdminError::Incomplete(self.before.replies((0..self.before.nodes.len()).map(reply)))
             }
+        }
+    }
+
+    /// Returns the error of a new server that did not take part after the old node was retired.
+    fn after_retirement(&self, error: AdminError) -> AdminError {
+        match error {
+            AdminError::Incomplete(replies) => {
+                let (node, old) = (self.address(self.after), self.address(self.before));
+                AdminError::NewNeeded { node, old, replies }
+            }
+            error => error,
         }
     }
 

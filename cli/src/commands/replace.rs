@@ -26,7 +26,7 @@ use crate::{
 /// Replace a node by a new server while locks are in use
 ///
 /// The nodes of the settings are those of the running clients. Every other node has to answer and
-/// vote, and the new server has to be empty. The old node is retired, so that it never votes again.
+/// vote, and the new server must have no node metadata. The old node is retired, so that it never votes again.
 /// Then the new server joins. It votes after a quarantine (`max_ttl` and a little more), and the
 /// command prints the list of nodes that the clients are to get. Running clients go on with the
 /// other nodes until they are restarted.
@@ -35,7 +35,8 @@ use crate::{
 /// address leads nowhere, and no other server was put in its place. On a terminal, the command asks.
 /// Otherwise it requires `--old-is-gone`.
 ///
-/// Afterwards, stop the old server for good. Replace one node at a time.
+/// Afterwards, stop the old server for good, at once: nothing may answer at its address until every
+/// client has the new list. Replace one node at a time.
 ///
 /// If the command fails or is interrupted, run it again to continue.
 #[derive(Args, Debug)]
@@ -145,8 +146,11 @@ fn explained(error: AdminError) -> Failure {
 impl fmt::Display for Replaced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "the node was replaced, and the new server votes")?;
-        writeln!(f, "now stop the old server for good: nothing may answer at its address")?;
-        writeln!(f, "give every client these nodes, and restart the clients one after the other:")?;
+        writeln!(
+            f,
+            "now stop the old server for good: nothing may answer at its address until every client has"
+        )?;
+        writeln!(f, "the new list; then give every client these nodes, and restart the clients one by one:")?;
         f.write_str(&self.nodes.join("\n"))
     }
 }

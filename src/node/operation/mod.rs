@@ -20,7 +20,7 @@
 //! | latch | latches |
 //! | count-permits | semaphores |
 //! | inspect | inspections, holder checks, health checks, new clients and administration |
-//! | list, force-unlock, init, reconfigure | administration |
+//! | list, force-unlock, init, reconfigure, record-replacements | administration |
 //! | register | each new connection |
 
 use crate::{
@@ -42,6 +42,7 @@ mod lock;
 mod observe;
 mod proclaim;
 mod reconfigure;
+mod record_replacements;
 mod register;
 mod renew;
 mod resources;
@@ -68,6 +69,7 @@ pub(crate) use self::{
     observe::{Observe, ObserveAnswer},
     proclaim::{MAX_VALUE_BYTES, Proclaim, Proclamation},
     reconfigure::Reconfigure,
+    record_replacements::RecordReplacements,
     register::{NewNodes, Register, Registration},
     renew::Renew,
     resources::Resources,
@@ -178,6 +180,7 @@ operations! {
         Register in "register.lua",
         Init in "init.lua",
         Reconfigure in "reconfigure.lua",
+        RecordReplacements in "record_replacements.lua",
     }
 }
 

@@ -50,7 +50,7 @@ impl Fixture {
 
     /// Returns servers of which these are a quorum.
     async fn of(list: &[usize]) -> Self {
-        let fixture = Self(MemoryCluster::new(5));
+        let fixture = Self(MemoryCluster::new(6));
         init_with(&fixture.client(list)).await.unwrap();
         fixture
     }
@@ -191,14 +191,22 @@ async fn replace_beside_leases(in_time: usize, is_old_dead: bool, is_late: bool)
 }
 
 async fn requests_of_a_replacement() -> usize {
+    requests_of(false).await
+}
+
+/// Returns the number of requests of a replacement. A dead node is asked many times.
+async fn requests_of(is_old_dead: bool) -> usize {
     let (fixture, gate) = (Fixture::new().await, Gate::new(usize::MAX));
-    fixture.replace_behind(&gate, false).await.unwrap();
+    if is_old_dead {
+        fixture.0.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+    }
+    fixture.replace_behind(&gate, is_old_dead).await.unwrap();
     mutex::lock(&gate.state).sent
 }
 
 async fn first_violation() -> Option<String> {
-    for in_time in 0..=requests_of_a_replacement().await {
-        for [is_old_dead, is_late] in [[false, false], [false, true], [true, false], [true, true]] {
+    for [is_old_dead, is_late] in [[false, false], [false, true], [true, false], [true, true]] {
+        for in_time in 0..=requests_of(is_old_dead).await {
             let violation = replace_beside_leases(in_time, is_old_dead, is_late).await;
             if violation.is_some() {
                 return violation;
@@ -238,15 +246,212 @@ async fn a_server_that_a_client_has_registered_too_early_begins_its_quarantine_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replaced_node_without_an_answer_lets_the_new_server_begin_its_quarantine_again() {
+async fn an_ended_replacement_is_found_again_although_the_old_node_does_not_answer() {
     let fixture = Fixture::new().await;
     fixture.replace(false).await.unwrap();
     let before = tokio::time::Instant::now();
     fixture.replace(false).await.unwrap();
     assert_eq!(before.elapsed(), Duration::ZERO, "the old node shows the end of the replacement");
     fixture.0.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+    fixture.replace(false).await.unwrap();
+    assert!(before.elapsed() < Duration::from_secs(5), "no second quarantine: {:?}", before.elapsed());
+}
+
+/// The new server may have voted beside the old node, because a flushed node votes again.
+#[tokio::test(start_paused = true)]
+async fn an_old_node_that_has_lost_its_mark_is_retired_again() {
+    for votes_again in [false, true] {
+        let fixture = Fixture::new().await;
+        fixture.replace(false).await.unwrap();
+        fixture.0.servers()[OLD].flush();
+        if votes_again {
+            let context = &fixture.client(&OLD_LIST).context;
+            drop(ask_all_nodes(context, register(context)).await);
+            sleep(QUARANTINE).await;
+        }
+        let before = tokio::time::Instant::now();
+        fixture.replace(false).await.unwrap();
+        assert!(before.elapsed() > Duration::from_secs(60), "{:?}", before.elapsed());
+        let replaced = fixture.fingerprint().replaced_by(&address(NEW)).to_string();
+        assert_eq!(fixture.fingerprint_on(OLD).await, Some(replaced));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_gone_is_replaced_by_one_server_only() {
+    let fixture = Fixture::new().await;
+    fixture.0.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
     fixture.replace(true).await.unwrap();
-    assert!(before.elapsed() > Duration::from_secs(60), "{:?}", before.elapsed());
+    let replaced = AdminError::AlreadyReplaced { node: address(OLD).into(), by: address(NEW).into() };
+    assert_eq!(replace_gone_by(&fixture, &OLD_LIST, &[0, 1, 4]).await, Err(replaced));
+    replace_by(&fixture, &NEW_LIST, &[0, 1, 4]).await.unwrap();
+    let replaced = AdminError::AlreadyReplaced { node: address(OLD).into(), by: address(4).into() };
+    assert_eq!(replace_gone_by(&fixture, &OLD_LIST, &[0, 1, 5]).await, Err(replaced));
+}
+
+/// The settings of a quorum do not show which servers belong to the quorum.
+#[tokio::test(start_paused = true)]
+async fn a_voter_that_no_replacement_has_opened_stands_in_for_no_node() {
+    let fixture = Fixture::new().await;
+    fixture.register_new().await;
+    sleep(QUARANTINE).await;
+    fixture.0.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+    let ours = fixture.fingerprint().to_string();
+    let refused = AdminError::NotEmpty { node: address(NEW).into(), metadata: ours.clone().into() };
+    assert_eq!(fixture.replace(true).await, Err(refused));
+    assert_eq!(fixture.fingerprint_on(NEW).await, Some(ours));
+}
+
+/// Replaces server 1 by server 4. The settings name the servers 0 and 2 beside server 1.
+async fn replace_another(fixture: &Fixture, gate: &Arc<Gate>) -> Result<(), AdminError> {
+    let [before, after] =
+        [[0, OLD, 1], [0, OLD, 4]].map(|list| fixture.client_of(Fixture::builder(), &list, gate, None));
+    replace_with(&before, &after, REPLACED, true, false).await
+}
+
+/// With two retired nodes, every lease would be lost.
+#[tokio::test(start_paused = true)]
+async fn of_two_replacements_of_different_nodes_at_the_same_time_one_is_refused() {
+    let mut refused = 0;
+    for in_time in 0..requests_of_a_replacement().await {
+        let (fixture, gate) = (Fixture::new().await, Gate::new(in_time));
+        let mut first = Box::pin(fixture.replace_behind(&gate, false));
+        tokio::select! {
+            _ = &mut first => {}
+            () = gate.has_kept.notified() => {}
+        }
+        let second = replace_another(&fixture, &Gate::new(usize::MAX)).await;
+        gate.open().await;
+        let first = first.await;
+        let ours = Some(fixture.fingerprint().to_string());
+        let votes = [fixture.fingerprint_on(OLD).await == ours, fixture.fingerprint_on(1).await == ours];
+        assert!(votes[0] || votes[1], "{in_time}: {first:?}, {second:?}");
+        assert!(first.is_err() || second.is_err(), "{in_time}");
+        if let Err(AdminError::UnfinishedReplacement { node, old }) = &second {
+            assert_eq!((&**node, &**old), (&*address(NEW), &*address(OLD)));
+            refused += 1;
+        }
+    }
+    assert!(refused > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replacement_waits_for_the_end_of_an_interrupted_one() {
+    for in_time in 0..requests_of_a_replacement().await {
+        let fixture = Fixture::new().await;
+        replace_partly(&fixture, in_time).await;
+        let second = replace_another(&fixture, &Gate::new(usize::MAX)).await;
+        let of_old = fixture.fingerprint_on(OLD).await.unwrap();
+        if second.is_ok() {
+            assert_eq!(of_old, fixture.fingerprint().to_string(), "{in_time}: both nodes are retired");
+            continue;
+        }
+        assert_eq!(fixture.replace(false).await, Ok(()), "{in_time}: {second:?}");
+        let [before, after] = [[0, NEW, 1], [0, NEW, 4]];
+        assert_eq!(replace_by(&fixture, &before, &after).await, Ok(()), "{in_time}");
+    }
+}
+
+/// The server that was to stand in for a node is retired by no call, and no second server stands in for the node.
+#[tokio::test(start_paused = true)]
+async fn an_interrupted_replacement_by_another_server_is_refused_or_was_not_begun() {
+    for is_old_dead in [false, true] {
+        for in_time in 0..requests_of(is_old_dead).await {
+            let fixture = Fixture::new().await;
+            if is_old_dead {
+                fixture.0.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+            }
+            let gate = Gate::new(in_time);
+            tokio::select! {
+                _ = fixture.replace_behind(&gate, is_old_dead) => {}
+                () = gate.has_kept.notified() => {}
+            }
+            let other = replace_gone_by(&fixture, &OLD_LIST, &[0, 1, 4]).await;
+            let first = fixture.replace(is_old_dead).await;
+            let ours = Some(fixture.fingerprint().to_string());
+            let open = [fixture.fingerprint_on(NEW).await, fixture.fingerprint_on(4).await]
+                .map(|of_new| of_new == ours);
+            assert_eq!([first.is_ok(), other.is_ok()], open, "{in_time}: {first:?}, {other:?}");
+            assert!(open[0] != open[1], "{in_time}: {first:?}, {other:?}");
+        }
+    }
+}
+
+/// The call continues after its record was withdrawn, and another server stands in for the node that is gone.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_continues_late_opens_no_second_server() {
+    let mut has_opened_other = false;
+    for in_time in 0..requests_of(true).await {
+        let fixture = Fixture::new().await;
+        fixture.0.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+        let gate = Gate::new(in_time);
+        let mut first = Box::pin(fixture.replace_behind(&gate, true));
+        tokio::select! {
+            ended = &mut first => panic!("{in_time}: {ended:?}"),
+            () = gate.has_kept.notified() => {}
+        }
+        fixture.0.servers()[NEW].behave(Behaviour::Failing(NodeError::TimedOut));
+        let withdrawn = fixture.replace(true).await;
+        assert!(withdrawn.is_err(), "{in_time}");
+        if matches!(withdrawn, Err(AdminError::NewNeeded { .. })) {
+            break;
+        }
+        fixture.0.servers()[NEW].behave(Behaviour::Granting);
+        let other = replace_gone_by(&fixture, &OLD_LIST, &[0, 1, 4]).await;
+        // The answer to the kept request arrives before the call looks at its deadline.
+        gate.open().await;
+        let first = first.await;
+        let ours = Some(fixture.fingerprint().to_string());
+        let open = [fixture.fingerprint_on(NEW).await == ours, fixture.fingerprint_on(4).await == ours];
+        assert!(open != [true, true], "{in_time}: {first:?}, {other:?}");
+        has_opened_other |= open[1];
+    }
+    assert!(has_opened_other);
+}
+
+/// The record of the replacement is withdrawn if the replacement cannot be ended.
+#[tokio::test(start_paused = true)]
+async fn a_dead_node_can_be_replaced_although_another_replacement_was_interrupted_before() {
+    for in_time in 0..requests_of_a_replacement().await {
+        let fixture = Fixture::new().await;
+        replace_partly(&fixture, in_time).await;
+        if fixture.fingerprint_on(OLD).await != Some(fixture.fingerprint().to_string()) {
+            return;
+        }
+        fixture.0.servers()[1].behave(Behaviour::Failing(NodeError::TimedOut));
+        let first = fixture.replace(false).await;
+        assert!(matches!(first, Err(AdminError::OthersNeeded(_))), "{in_time}: {first:?}");
+        let second = replace_gone_by(&fixture, &[0, OLD, 1], &[0, OLD, 4]).await;
+        assert_eq!(second, Ok(()), "{in_time}");
+    }
+    panic!("no call has retired the old node");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_server_that_dies_after_the_retirement_is_replaced_in_turn() {
+    let fixture = begun_replacement().await;
+    fixture.0.servers()[NEW].behave(Behaviour::Failing(NodeError::TimedOut));
+    let unfinished =
+        AdminError::UnfinishedReplacement { node: address(NEW).into(), old: address(OLD).into() };
+    assert_eq!(replace_gone_by(&fixture, &NEW_LIST, &[0, 1, 4]).await, Err(unfinished));
+    let needed = fixture.replace(false).await;
+    let Err(AdminError::NewNeeded { node, old, .. }) = &needed else { panic!("{needed:?}") };
+    assert_eq!((&**node, &**old), (&*address(NEW), &*address(OLD)));
+    fixture.0.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+    let replaced = AdminError::AlreadyReplaced { node: address(OLD).into(), by: address(NEW).into() };
+    assert_eq!(replace_gone_by(&fixture, &OLD_LIST, &[0, 1, 4]).await, Err(replaced));
+    assert_eq!(replace_gone_by(&fixture, &NEW_LIST, &[0, 1, 4]).await, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_the_settings_do_not_name_is_not_gone() {
+    let fixture = Fixture::new().await;
+    fixture.0.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+    let [before, after] = [OLD_LIST, NEW_LIST].map(|list| fixture.client(&list));
+    let refused = replace_with(&before, &after, REPLACED, false, true).await;
+    assert!(matches!(refused, Err(AdminError::Config(ConfigError::OutOfRange { .. }))), "{refused:?}");
+    fixture.replace(true).await.unwrap();
+    assert_eq!(replace_with(&before, &after, REPLACED, false, false).await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,6 +499,11 @@ async fn replace_by(fixture: &Fixture, before: &[usize], after: &[usize]) -> Res
     replace_with(&fixture.client(before), &fixture.client(after), REPLACED, true, false).await
 }
 
+/// Replaces a server as [`replace_by`], with the statement that it is gone for good.
+async fn replace_gone_by(fixture: &Fixture, before: &[usize], after: &[usize]) -> Result<(), AdminError> {
+    replace_with(&fixture.client(before), &fixture.client(after), REPLACED, true, true).await
+}
+
 /// Replaces the node by an interrupted call with this number of requests.
 async fn replace_partly(fixture: &Fixture, in_time: usize) {
     let gate = Gate::new(in_time);
@@ -308,6 +518,9 @@ async fn an_interrupted_replacement_is_continued_after_any_time() {
     for in_time in 0..requests_of_a_replacement().await {
         let fixture = Fixture::new().await;
         replace_partly(&fixture, in_time).await;
+        let ours = Some(fixture.fingerprint().to_string());
+        let of_both = [fixture.fingerprint_on(OLD).await, fixture.fingerprint_on(NEW).await];
+        assert_ne!(of_both, [ours.clone(), ours], "{in_time}: both servers may vote");
         sleep(QUARANTINE).await;
         assert_eq!(fixture.replace(false).await, Ok(()), "{in_time} requests in time");
         assert!(lock(&fixture.quorum(&NEW_LIST, Some(0)), "a").await.is_some());

@@ -11,7 +11,7 @@ use super::*;
 use crate::{
     clock::TokioClock,
     node::{
-        Answer, Lock, Operation, Tombstone, Unlock,
+        Answer, Lock, Operation, Registration, Tombstone, Unlock,
         transport::{ConnectionEvent, NoticeCommand},
     },
     values::{ClosedReason, Fingerprint, Label, LeaseId},
@@ -464,7 +464,7 @@ async fn a_client_uses_a_replaced_node_never_again() {
         fixture.fake.answer_lock(Answer::Granted { vote: 7 });
         let answer = fixture.lock(2).await;
         let is_refused =
-            matches!(&answer, Answer::Error(error) if error.replaced_by() == Some("10.0.0.4:6379"));
+            matches!(&answer[..], [Answer::Error(error)] if error.replaced_by() == Some("10.0.0.4:6379"));
         assert!(is_refused, "found by a call: {is_found_by_call}: {answer:?}");
     }
 }
