@@ -139,7 +139,7 @@ pub(crate) struct Access {
     /// The refused commands; the server's error text if no script could run.
     pub(crate) trial: Reply<CommandTrial>,
     /// The patterns of keys of this library that the user lacks, with the server's error texts.
-    pub(crate) lacking_keys: Vec<(&'static str, String)>,
+    pub(crate) lacking_keys: Vec<(String, String)>,
     /// The keys of locks; the server's error text if no script could run.
     pub(crate) lock_keys: Reply<LockKeys>,
     /// Whether a published notice arrives.

@@ -513,7 +513,7 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (
         |facts| {
             let access = &mut server(facts).access;
-            access.lacking_keys = vec![("~redquorum:*", "NOPERM No permissions to access a key".to_owned())];
+            access.lacking_keys = vec![("~redquorum:*".to_owned(), "NOPERM No permissions to access a key".to_owned())];
         },
         "permissions",
         Level::Fail,

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, TcpStream};
 
 use redis::{Client, FromRedisValue};
 
-use crate::node::redis::tests::server_process::{ServerProcess, port::Port};
+use crate::node::redis::tests::server_process::{PATIENCE, ServerProcess, port::Port};
 
 /// A running server without persistence.
 #[derive(Debug)]
@@ -30,6 +30,27 @@ impl Server {
         let mut process = ServerProcess::start(directory, arguments);
         process.first_answer(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port.number())).ok());
         Self { process, port }
+    }
+
+    /// Starts a Redis Cluster of one server, and waits until the cluster executes commands, for two seconds.
+    pub(super) fn start_cluster() -> Self {
+        let server = Self::start_with(&["--cluster-enabled", "yes", "--cluster-node-timeout", "500"]);
+        server.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while !server.ask::<String>(&["CLUSTER", "INFO"]).contains("cluster_state:ok") {
+            assert!(std::time::Instant::now() < deadline, "the cluster executes no commands");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        server
+    }
+
+    pub(super) fn port(&self) -> String {
+        self.port.number().to_string()
+    }
+
+    /// Returns the url by which the cluster is a node.
+    pub(super) fn cluster_url(&self) -> String {
+        format!("redis+cluster://127.0.0.1:{}", self.port.number())
     }
 
     pub(super) fn url(&self) -> String {
