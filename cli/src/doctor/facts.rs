@@ -48,6 +48,8 @@ pub(crate) struct ServerFacts {
     pub(crate) persistence: Persistence,
     /// `min-replicas-max-lag`, in seconds.
     pub(crate) max_lag: Reply<String>,
+    /// The Redis Cluster that is the node; `None` if the node is a server.
+    pub(crate) cluster: Option<ClusterFacts>,
     /// The settings of connections; `None` if the user gave no number of clients.
     pub(crate) connections: Option<ConnectionSettings>,
     /// The latency of each measured answer.
@@ -58,6 +60,17 @@ pub(crate) struct ServerFacts {
     pub(crate) metadata: Reply<Option<NodeMetadata>>,
     /// The remaining time of the quarantine; `None` without a quarantine.
     pub(crate) quarantine: Reply<Option<Duration>>,
+}
+
+/// The facts about a Redis Cluster, from the master of the node's hash slot.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterFacts {
+    /// `cluster-require-full-coverage`.
+    pub(crate) requires_coverage: Reply<String>,
+    /// `cluster-node-timeout`, in milliseconds.
+    pub(crate) node_timeout: Reply<String>,
+    /// Whether the hash slot moves to another server.
+    pub(crate) is_moving: Reply<bool>,
 }
 
 /// The relevant fields of `INFO`.
