@@ -1,4 +1,4 @@
-//! Tests of each way to reach a node, on real servers: databases, sockets, ACL users, Sentinel, TLS, and
+//! Tests of each way to reach a node, on real servers: databases, sockets, ACL users, Sentinel, Redis Cluster, TLS, and
 //! servers that cannot be nodes or flood their clients.
 //!
 //! The servers run as processes, because they share files with the tests. All tests are one binary, so that
@@ -11,6 +11,7 @@ mod connections {
     mod floods_of_all_nodes;
     mod permissions;
     mod places;
+    mod redis_cluster;
     mod refusals;
     mod secrets;
     mod sentinel;
