@@ -277,6 +277,16 @@ examples_on_servers() {
     done
 }
 
+examples_on_cluster() {
+    local example
+    for example in quickstart leader_election blocking; do
+        examples/redis-cluster.sh "$target/debug/examples/$example"
+    done
+}
+
+# The tests of locks, guards and semaphores, with a Redis Cluster of one server in the place of each server.
+on_redis_clusters='test(real::readers) + test(real::semaphores) + test(real::fair) + test(real::reentrancy)'
+
 # Recipes and benchmarks need dependencies that no other stage needs.
 recipes() {
     cargo nextest run --package redquorum-recipes --all-features --color never --profile servers --test-threads 6 2>&1 |
@@ -359,6 +369,7 @@ first_tier() {
     stage "tests in the documentation" doc_tests
     stage "examples on nodes in memory" examples
     stage "examples on five real servers" examples_on_servers
+    stage "examples on a Redis Cluster" examples_on_cluster
 }
 
 second_tier() {
@@ -372,6 +383,7 @@ second_tier() {
     else
         not_run "tests, real servers as containers" "no Docker engine that shares this machine's network answers"
     fi
+    stage "tests, Redis Clusters of one server as nodes" test_on redis-clusters 6 "$on_redis_clusters"
     [[ $installed == "Redis 7.0."* ]] || not_run "tests on Redis 7.0" "the installed server is $installed"
     fetch_server redis-6.2 "Redis 6.2"
     fetch_server redis-8 "Redis 8"
