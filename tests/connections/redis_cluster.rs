@@ -263,7 +263,8 @@ async fn a_cluster_without_slots_and_a_missing_seed_are_named() {
             matches!(error, NodeError::NoSlotMaster(_))
         }),
     ] {
-        let replies = replies_of(builder([url]).connect().await.unwrap_err());
+        let builder = builder([url]).connect_timeout(Duration::from_secs(3));
+        let replies = replies_of(builder.connect().await.unwrap_err());
         let (_, reply) = replies.iter().next().unwrap();
         assert!(refusal(reply).is_some_and(is_expected), "{reply}");
     }

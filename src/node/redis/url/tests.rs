@@ -155,7 +155,10 @@ fn a_text_that_is_no_url_is_refused_with_its_fault() {
         ("redis://10.0.0.1:0", "its port is no number from 1 to 65535: write"),
         ("redis://:secret@[::1]:65536/3", "its port is no number"),
         ("redis+sentinel://a,b:99999/m", "a port is a number from 1 to 65535"),
-        ("http://me:secret@10.0.0.1", "its scheme is none of redis, rediss, unix, redis+sentinel and redis+cluster"),
+        (
+            "http://me:secret@10.0.0.1",
+            "its scheme is none of redis, rediss, unix, redis+sentinel and redis+cluster",
+        ),
         ("redi://10.0.0.1", "its scheme is none of"),
         (
             "redis-cluster://10.0.0.1,10.0.0.2",
