@@ -149,8 +149,8 @@ impl LockGuard {
     }
 
     /// Turns the lease into a ticket that lives for `ttl`: at most for the quorum's `max_ttl` (a minute by default). A
-    /// ticket cannot be renewed. Another process continues with the lock by the ticket: nobody can hold the resources
-    /// in between.
+    /// ticket cannot be renewed. Another process continues with the lock by the ticket: no other client can hold the
+    /// resources in between.
     ///
     /// The lease ends at the call. The call takes one round trip to a quorum, or two if the votes of the nodes differ,
     /// and must succeed within the validity of the lease. The [`Ticket`] has a token of its own, and its text can be

@@ -151,7 +151,12 @@ async fn add_client(texts: &mut Texts, builder: &QuorumBuilder) {
     texts.add(&quorum.any_of(["x", "y"]));
     texts.add(&quorum.latch("l", 2));
     let ticketed = quorum.red_lock("t").lock().await.unwrap();
-    texts.add(&ticketed.into_ticket(Duration::from_secs(5)).await.unwrap());
+    let ticket = ticketed.into_ticket(Duration::from_secs(5)).await.unwrap();
+    let ticket_text = ticket.to_string();
+    let ticket_secret = ticket_text.split('.').nth(1).unwrap();
+    let debug = format!("{ticket:?} {ticket:#?}").replace('-', "");
+    assert!(!debug.contains(ticket_secret), "{debug}");
+    texts.add(&ticket);
     texts.add(&owner);
     texts.add(&lock);
     texts.add(&guard.lease());

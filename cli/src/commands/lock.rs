@@ -18,16 +18,16 @@ use crate::{
 /// Lock names, and print a ticket for another process
 ///
 /// Acquires the lock, prints a ticket, and ends. The names stay locked until the ticket is redeemed
-/// (`run --ticket-from -`), released (`unlock --ticket-from -`), or over. Nobody can hold the names between
-/// this command and the command that redeems the ticket, and of several commands that redeem the
-/// ticket, one succeeds. The ticket contains a secret: pass it on by a pipe or a file, not by an
+/// (`run --ticket-from -`), released (`unlock --ticket-from -`), or over. No other client can hold the names
+/// between this command and the command that redeems the ticket, and of several commands that redeem
+/// the ticket, at most one succeeds. The ticket contains a secret: pass it on by a pipe or a file, not by an
 /// argument.
 #[derive(Args, Debug)]
 pub(crate) struct Lock {
     /// The name to lock; several names are locked together, all or none
     #[arg(required = true, value_name = "NAME")]
     names: Vec<OsString>,
-    /// The time after which the ticket is over: at most max_ttl, 60s by default
+    /// The time after which the ticket is over: at most max_ttl (60s unless the quorum sets another)
     #[arg(long, value_name = "DURATION", value_parser = duration::parse_given)]
     ticket_ttl: GivenDuration,
     /// The time to wait for other holders; 0 makes one attempt [default: without limit]

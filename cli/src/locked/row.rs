@@ -146,8 +146,11 @@ impl Row {
     }
 }
 
-/// Returns the label of an owner's client, or the shortened owner.
+/// Returns the label of an owner's client, or the shortened owner. A ticket has no client.
 fn short_name(owner: &LeaseId) -> String {
+    if owner.is_of_ticket() {
+        return "a ticket".to_owned();
+    }
     owner.label().map_or_else(|| short(&owner.to_string()).into_owned(), str::to_owned)
 }
 

@@ -2,13 +2,13 @@
 
 use std::process::{Output, Stdio};
 
-use redquorum_tests::Cluster;
+use redquorum_tests::{Cluster, eventually};
 use tokio::{io::AsyncWriteExt, process::Command};
 
 use super::{
     redquorum::{
-        command_admitting_new_nodes, exit_code, json, output, run, stderr, stdout, wait_for_output,
-        wait_until_free,
+        TIME_LIMIT, command_admitting_new_nodes, exit_code, json, output, run, stderr, stdout,
+        wait_for_output, wait_until_free,
     },
     scratch::Scratch,
 };
@@ -67,6 +67,58 @@ async fn a_released_ticket_frees_its_names() {
     assert_eq!((exit_code(&released), &*stdout(&released)), (0, "the ticket of job is released\n"));
     let next = output(run(&cluster, &["job", "--wait", "0"], "true")).await;
     assert_eq!(exit_code(&next), 0, "{}", stderr(&next));
+}
+
+#[tokio::test]
+async fn a_list_shows_a_ticket_and_force_unlock_ends_it() {
+    let cluster = Cluster::start(3).await;
+    let ticket = ticket(&cluster, &["job"]).await;
+    let listed = output(command_admitting_new_nodes(&cluster, ["list"])).await;
+    assert!(stdout(&listed).contains(" a ticket "), "{}", stdout(&listed));
+    let forced = output(command_admitting_new_nodes(&cluster, ["force-unlock", "job", "--yes"])).await;
+    assert_eq!(exit_code(&forced), 0, "{}", stderr(&forced));
+    let redeemed = with_input(run(&cluster, &["--ticket-from", "-"], "true"), ticket).await;
+    assert_eq!(exit_code(&redeemed), 75, "{}", stderr(&redeemed));
+    assert!(stderr(&redeemed).contains("the ticket of job is spent"), "{}", stderr(&redeemed));
+}
+
+#[tokio::test]
+async fn lock_ends_and_waits_as_run() {
+    let cluster = Cluster::start(3).await;
+    let held = ticket(&cluster, &["job"]).await;
+    let lock = |arguments: &[&str]| {
+        let arguments = [&["lock", "job", "--ticket-ttl", "30s"], arguments].concat();
+        command_admitting_new_nodes(&cluster, arguments)
+    };
+    for (arguments, status) in [(&["--wait", "0"][..], 75), (&["--wait", "0", "--held-exit", "3"], 3)] {
+        let refused = output(lock(arguments)).await;
+        assert_eq!(exit_code(&refused), status, "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("a ticket") && stdout(&refused).is_empty(), "{}", stderr(&refused));
+    }
+    let waiting =
+        lock(&["--label", "nightly"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually(TIME_LIMIT, "the command waits under its label", async || {
+        let inspected = output(command_admitting_new_nodes(&cluster, ["inspect", "job"])).await;
+        stdout(&inspected).contains("nightly")
+    })
+    .await;
+    let released =
+        with_input(command_admitting_new_nodes(&cluster, ["unlock", "--ticket-from", "-"]), held).await;
+    assert_eq!(exit_code(&released), 0, "{}", stderr(&released));
+    let locked = wait_for_output(waiting).await;
+    assert_eq!(exit_code(&locked), 0, "{}", stderr(&locked));
+    assert!(stdout(&locked).starts_with("redquorum-ticket-1."), "{}", stdout(&locked));
+}
+
+/// A full device takes no output, so nobody can redeem or release the ticket.
+#[tokio::test]
+async fn a_ticket_that_cannot_be_printed_is_released() {
+    let cluster = Cluster::start(3).await;
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = command_admitting_new_nodes(&cluster, ["lock", "job", "--ticket-ttl", "30s"]);
+    let failed = wait_for_output(command.stdout(full).stderr(Stdio::piped()).spawn().unwrap()).await;
+    assert_eq!(exit_code(&failed), 74, "{}", stderr(&failed));
+    wait_until_free(cluster.servers(), "job").await;
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, future::join};
 
-use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
+use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all, traces::Traces};
 use crate::{
     LockGuard, LockOptions, MemoryCluster, Owner, Quorum, Ticket,
     error::{ConfigError, Error, LossReason, NodeError},
@@ -209,7 +209,8 @@ async fn leases_that_cannot_become_tickets_are_refused_and_unlocked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_node_receives_the_secret_of_a_ticket() {
+async fn no_node_receives_and_no_log_shows_the_secret_of_a_ticket() {
+    let traces = Traces::begin();
     let cluster = MemoryCluster::new(1);
     let quorum = client(&cluster);
     let ticket = lock(&quorum).await.into_ticket(TICKET_TTL).await.unwrap();
@@ -219,7 +220,10 @@ async fn no_node_receives_the_secret_of_a_ticket() {
     let secret = text.split('.').nth(1).unwrap();
     let log = server(&cluster, 0).take_log();
     assert!(log.iter().any(|operation| matches!(operation, Operation::Transfer(_))));
-    let shown = format!("{log:?} {ticket:?} {quorum:?}").replace('-', "");
+    for message in ["ticket issued", "redeemed", "ticket released"] {
+        assert_eq!(traces.only(message).field("ticket"), ticket.id().to_string());
+    }
+    let shown = format!("{log:?} {:?} {ticket:?} {quorum:?}", traces.events()).replace('-', "");
     assert!(!shown.contains(secret), "{shown}");
 }
 

@@ -181,7 +181,7 @@ impl Traces {
     }
 
     /// Returns all events, in order.
-    fn events(&self) -> Vec<TracedEvent> {
+    pub(crate) fn events(&self) -> Vec<TracedEvent> {
         mutex::lock(&self.collector.events).clone()
     }
 

@@ -480,7 +480,7 @@ fn a_renewal_keeps_the_connection_for_at_most_a_third_of_the_shortest_ttl() {
     assert_eq!(silent_at(6, 150), at(6000));
 }
 
-/// Such a renewal reports the number of holds, with the rest of the validity as its ttl. A new connection would only make
+/// A renewal that extends no lease reports the number of holds, with the rest of the validity as its ttl. A new connection would only make
 /// the renewal of the long lease last in line again.
 #[test]
 fn a_renewal_that_extends_no_lease_does_not_shorten_a_silence() {
