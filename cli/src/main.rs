@@ -52,6 +52,7 @@ mod node_remedy;
 mod number;
 mod output;
 mod partial_view;
+mod permit_count_report;
 mod settings;
 mod shortage;
 mod stopwatch;

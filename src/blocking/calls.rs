@@ -228,6 +228,12 @@ forward!(crate::Semaphore {
 });
 
 impl Semaphore {
+    /// Calls [`crate::Semaphore::count_mismatch`].
+    #[must_use]
+    pub fn count_mismatch(&self) -> Option<u32> {
+        self.inner.count_mismatch()
+    }
+
     /// Calls [`crate::Semaphore::acquire_many`], and blocks until the result.
     ///
     /// # Errors

@@ -38,6 +38,10 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
             let key = names::latch(&name).as_bytes().to_vec();
             contents.insert(key, (value.collect(), record.expires_at.remaining(now)));
         }
+        if let Some(PermitCount { permits, expires_at }) = state.permit_count(&name, now) {
+            let value = vec![permits.to_string().into_bytes()];
+            contents.insert(names::permits(&name), (value, expires_at.remaining(now)));
+        }
         if let Some(queue) = state.wait_queue(&name, now) {
             let waiters: Vec<_> =
                 queue.entries().iter().map(|entry| entry.waiter.as_bytes().to_vec()).collect();

@@ -25,6 +25,7 @@ pub(super) enum DraftKind {
     Observe,
     List,
     Vacant { ignores_marks: bool },
+    CountPermits { permits: u32 },
     Latch { count: u32, is_open: bool, arrivals: Vec<&'static str> },
     Register { new_nodes: NewNodes, is_clock_off: bool },
     Init { is_dry_run: bool, is_clock_off: bool },
@@ -168,6 +169,7 @@ fn kind() -> impl Strategy<Value = DraftKind> {
         2 => Just(DraftKind::List),
         3 => any::<bool>().prop_map(|ignores_marks| DraftKind::Vacant { ignores_marks }),
         3 => latch(),
+        2 => (1..4_u32).prop_map(|permits| DraftKind::CountPermits { permits }),
     ]
 }
 
