@@ -43,6 +43,7 @@ mod environment;
 mod exit;
 mod failure;
 mod holders;
+mod latch_view;
 mod lock_view;
 mod locked;
 mod logs;

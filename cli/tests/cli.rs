@@ -35,4 +35,5 @@ mod cli {
     mod tickets;
     mod tls;
     mod top;
+    mod waits;
 }

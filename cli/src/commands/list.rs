@@ -15,18 +15,18 @@ use crate::{
     app::App,
     exit::Exit,
     failure::Failure,
-    locked::{Row, lines, of_listing},
+    locked::{LatchRow, Row, latches_of_listing, lines, of_listing},
     table,
 };
 
 /// The notice that locks may be missing.
 pub(super) const PARTIAL_LIST: &str = "partial list: the nodes that answered are no quorum";
 
-/// List the locks
+/// List the locks and latches
 ///
 /// Shows for each lock the owner (the label of its client), the remaining ttl without a renewal, the
-/// number of waiters, the number of nodes that have the lock, and the nodes that differ from the
-/// quorum. Locks on fewer nodes than a quorum are listed, too. If fewer nodes than a quorum answer, the
+/// number of waiters (on a terminal, also the first waiters), the number of nodes that have the lock, and the
+/// nodes that differ from the quorum. The state of an election is `led`. A latch is shown with its arrivals. Locks on fewer nodes than a quorum are listed, too. If fewer nodes than a quorum answer, the
 /// list has the locks of these nodes, is marked as partial, and the exit status is 69. The user needs
 /// the permission `+scan` on the nodes.
 #[derive(Args, Debug)]
@@ -109,12 +109,13 @@ pub(super) fn silent_nodes(listing: &Listing) -> Vec<String> {
 
 impl fmt::Display for ListOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.locks.is_empty(), self.partial) {
+        match (self.locks.is_empty() && self.latches.is_empty(), self.partial) {
             (true, true) => f.write_str("no node that answered has a lock")?,
             (true, false) => f.write_str("nothing is locked")?,
             (false, _) => {
-                let rows: Vec<&Row> = self.locks.iter().collect();
-                f.write_str(&lines(&rows, table::width()).join("\n"))?;
+                let latches = self.latches.iter().map(|row| &row.table_row);
+                let rows = self.locks.iter().map(|row| &row.table_row).chain(latches);
+                f.write_str(&lines(rows, table::width()).join("\n"))?;
             }
         }
         if self.partial {

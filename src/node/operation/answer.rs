@@ -162,6 +162,7 @@ impl From<&Answer> for NodeReply {
             | Answer::Listed(_)
             | Answer::Open
             | Answer::Arrived(_)
+            | Answer::PermitsCounted { .. }
             | Answer::Registered(_)
             | Answer::Inspected(_) => Self::Done,
             Answer::Held(Holder { lease_id, remaining, .. }) => {

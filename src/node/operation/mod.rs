@@ -61,7 +61,7 @@ pub(crate) use self::{
     enqueue::{Enqueue, Queued},
     force_unlock::ForceUnlock,
     init::Init,
-    inspect::{HolderInfo, Inspect, InspectAnswer, READERS_SHOWN, WaitersInfo},
+    inspect::{DETAILS_SHOWN, HolderInfo, Inspect, InspectAnswer, InspectDetails, LatchInfo, READERS_SHOWN},
     latch::Latch,
     list::{List, ListPage},
     lock::{Holder, Lock},

@@ -52,8 +52,6 @@ mod wait_queue;
 mod withdraw;
 mod write_back;
 
-#[cfg(test)]
-pub(crate) use self::{counters::LARGEST_COUNTER, wait_queue::QueueEntry};
 pub(crate) use self::{
     count_permits::PermitCount,
     latch::LatchRecord,
@@ -61,6 +59,8 @@ pub(crate) use self::{
     time::NodeTime,
     wait_queue::{Subscribers, WaitQueue},
 };
+#[cfg(test)]
+pub(crate) use self::{counters::LARGEST_COUNTER, wait_queue::QueueEntry};
 
 /// The data of a node.
 ///

@@ -19,6 +19,7 @@ mod quorum;
 mod server;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 /// Returns the findings: first about each node, and then about all nodes together.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {

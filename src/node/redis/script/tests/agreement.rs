@@ -152,7 +152,10 @@ impl NodePair<'_> {
                 Operation::Withdraw(Withdraw { resource: first, waiter: self::lease_id(waiter) })
             }
             DraftKind::ForceUnlock => Operation::ForceUnlock(ForceUnlock { resources }),
-            DraftKind::Inspect => Operation::Inspect(Inspect { resource: first, max_readers: 2 }),
+            DraftKind::Inspect { max_details } => {
+                let max_details = *max_details;
+                Operation::Inspect(Inspect { resource: first, max_readers: 2, max_details })
+            }
             DraftKind::Proclaim { number } => {
                 let value = format!("v\0\n{number}").into_bytes().into();
                 let since = Duration::from_secs(*number + 1);
