@@ -315,6 +315,7 @@ forward!(crate::Latch {
     set retention(retention: Duration);
     call arrive() -> ();
     call arrive_as(id: impl AsRef<[u8]>) -> ();
+    call open() -> ();
     call wait() -> ();
     call wait_for(wait: Duration) -> bool;
     call arrivals() -> u32;
