@@ -12,7 +12,8 @@ use crate::{
 pub use crate::{
     node::redis::NodeConnector,
     quorum::{
-        EffectiveSettings, connectors, effective, list_answering, reconfigure_unless_done, unconnected,
+        AwaitedLock, EffectiveSettings, WaitGraph, WaitStep, connectors, effective, list_answering,
+        reconfigure_unless_done, unconnected,
     },
     settings::arguments::{
         Arguments, load_from, overridden_variables, shared_variables_beside_file, source_of,

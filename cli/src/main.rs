@@ -61,6 +61,7 @@ mod supervise;
 mod table;
 mod ticket_source;
 mod usage_error;
+mod wait_cycles;
 mod wait_report;
 mod waiting;
 mod what_to_run;

@@ -227,6 +227,12 @@ pub(crate) fn is_reader(waiter: &LeaseId) -> bool {
     waiter.as_bytes().ends_with(READER_SUFFIX.as_bytes())
 }
 
+/// Returns the name of a waiter without the suffix of readers.
+#[cfg(feature = "__command")]
+pub(crate) fn without_reader_suffix(waiter: &LeaseId) -> LeaseId {
+    LeaseId::from_wire(waiter.as_bytes().strip_suffix(READER_SUFFIX.as_bytes()).unwrap_or(waiter.as_bytes()))
+}
+
 /// Returns the channel of the release notices of a resource, as Redisson names it.
 pub(crate) fn notice_channel(resource: &Resource) -> Vec<u8> {
     redisson_name(CHANNEL, resource)

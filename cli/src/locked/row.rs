@@ -13,6 +13,8 @@ use crate::{
     duration,
     latch_view::LatchView,
     lock_view::{LockView, short},
+    name,
+    wait_cycles::WaitCycle,
 };
 
 /// The largest number of waiters in a row.
@@ -36,6 +38,9 @@ enum LockKind {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     kind: LockKind,
+    /// Whether the lock is a part of a cycle of clients that wait for each other.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    in_cycle: bool,
     /// The fields that `inspect` prints, too.
     #[serde(flatten)]
     pub(crate) view: LockView,
@@ -80,9 +85,64 @@ pub(crate) struct Cells {
     pub(crate) differing: String,
 }
 
-/// Returns a row for each lock, in the order of the names.
-pub(crate) fn of_listing(listing: &Listing) -> Vec<Row> {
-    listing.locks().map(|(lock, found)| Row::new(lock, found)).collect()
+/// Returns a row for each lock, in the order of the names. Locks that are a part of a cycle are marked.
+pub(crate) fn of_listing(listing: &Listing, cycles: &[WaitCycle]) -> Vec<Row> {
+    let row = |(lock, found): (&LockName, &Inspection)| {
+        let mut row = Row::new(lock, found);
+        if cycles.iter().any(|cycle| cycle.has(lock)) {
+            row.mark();
+        }
+        row
+    };
+    listing.locks().map(row).collect()
+}
+
+/// A latch in the table of `list`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LatchRow {
+    #[serde(flatten)]
+    view: LatchView,
+    /// The number of nodes that have a record of the latch.
+    nodes: usize,
+    #[serde(skip)]
+    pub(crate) table_row: TableRow,
+}
+
+/// Returns a row for each latch, in the order of the names.
+pub(crate) fn latches_of_listing(listing: &Listing) -> Vec<LatchRow> {
+    listing.latches().map(|(name, found)| LatchRow::new(name, found)).collect()
+}
+
+impl LatchRow {
+    fn new(name: &Resource, found: &Inspection) -> Self {
+        let name = name.as_bytes();
+        let latch = found.latch();
+        let view = match &latch {
+            Some(latch) => LatchView::new(name, latch),
+            // The nodes with a record did not answer the inspection.
+            None => LatchView::unknown(name, None, false),
+        };
+        let nodes = latch.as_ref().map_or(0, |latch| latch.nodes());
+        let state = match &latch {
+            Some(latch) if latch.is_open() => "open",
+            Some(_) => "closed",
+            None => "unclear",
+        };
+        let left = latch.as_ref().map(LatchInspection::remaining);
+        let cells = Cells {
+            state,
+            whole_owner: view.cell(),
+            owner: view.cell(),
+            left: left.map_or_else(|| "-".to_owned(), duration::coarse),
+            waiters: "-".to_owned(),
+            queue: "-".to_owned(),
+            nodes: format!("{nodes}/{}", found.nodes().count()),
+            differing: "-".to_owned(),
+        };
+        let name = format!("latch {}", name::shown(name));
+        let table_row = TableRow { name, is_latch: true, semaphore: None, left, waiters: 0, cells };
+        Self { view, nodes, table_row }
+    }
 }
 
 impl Row {
@@ -103,6 +163,28 @@ impl Row {
             LockName::ReleaseWatcher { .. } => (LockKind::ReleaseWatcher, LockView::new(resource, found)),
             _ => (LockKind::Resource, LockView::new(resource, found)),
         };
+        let semaphore = matches!(lock, LockName::Slot { .. }).then_some(resource);
+        Self::with(kind_and_view, lock.to_string(), semaphore, found)
+    }
+
+    /// Marks the lock as a part of a cycle of clients that wait for each other.
+    fn mark(&mut self) {
+        self.in_cycle = true;
+        let state = &mut self.table_row.cells.state;
+        *state = match *state {
+            "held" => "held*",
+            "led" => "led*",
+            "shared" => "shared*",
+            state => state,
+        };
+    }
+
+    fn with(
+        (kind, view): (LockKind, LockView),
+        name: String,
+        semaphore: Option<&[u8]>,
+        found: &Inspection,
+    ) -> Self {
         let state = found.state();
         let is_free = view.is_free() && !view.is_held_anywhere();
         let is_held = matches!(state, LockState::Held | LockState::Shared);
@@ -132,6 +214,7 @@ impl Row {
         let table_row = TableRow { name, is_latch: false, semaphore, left, waiters: found.waiters(), cells };
         Self {
             kind,
+            in_cycle: false,
             view,
             counter: found.counter(),
             first_waiter: found.first_waiter().map(ToString::to_string),
