@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use crate::{
     error::Error,
     quorum::Quorum,
-    values::{NodeError, Resource},
+    values::{LeaseId, NodeError, Resource},
 };
 pub use crate::{
     node::redis::NodeConnector,
     quorum::{
-        EffectiveSettings, connectors, effective, list_answering, reconfigure_unless_done, unconnected,
+        AwaitedLock, EffectiveSettings, WaitGraph, WaitStep, connectors, effective, list_answering,
+        reconfigure_unless_done, unconnected,
     },
     settings::arguments::{
         Arguments, load_from, overridden_variables, shared_variables_beside_file, source_of,
@@ -53,6 +54,18 @@ pub fn channels_of(name: impl AsRef<[u8]>) -> Result<Vec<String>, Error> {
 pub fn unpublished_notices(quorum: &Quorum) -> BTreeMap<String, NodeError> {
     let nodes = quorum.client().context.nodes.iter();
     nodes.filter_map(|node| Some((node.address().to_string(), node.unpublished()?))).collect()
+}
+
+/// Returns the label of the client in a lease id, or in the id of an arrival that the client has not chosen.
+#[must_use]
+pub fn label_of(id: &[u8]) -> Option<String> {
+    LeaseId::from_wire(id).label().map(str::to_owned)
+}
+
+/// Whether the lease id of a waiter is that of a reader.
+#[must_use]
+pub fn is_reader(waiter: &LeaseId) -> bool {
+    crate::node::names::is_reader(waiter)
 }
 
 /// Returns the node urls in a text, such as the value of `REDQUORUM_NODES`. Blanks or commas separate the urls. If no

@@ -101,7 +101,7 @@ impl Latch {
     ///
     /// The nodes may have recorded the arrival, or may yet record it: repeat the call.
     pub async fn arrive(&self) -> Result<(), Error> {
-        self.arrive_by(Arc::clone(&self.id)).await
+        self.arrive_by(Arrivals::from([Arc::clone(&self.id)])).await
     }
 
     /// Arrives under an id that the caller chooses (1 to 48 bytes). An id counts once in all processes together, so a
@@ -122,7 +122,27 @@ impl Latch {
                 out_of_range("arrival id", given, format!("1 to {MAX_ARRIVAL_ID_BYTES} bytes")).into()
             );
         }
-        self.arrive_by(id.into()).await
+        self.arrive_by(Arrivals::from([id.into()])).await
+    }
+
+    /// Opens the latch, even if arrivals are missing: makes as many arrivals as the latch requires. Returns when a
+    /// quorum of nodes has recorded that the latch is open. A latch cannot be closed again.
+    ///
+    /// An operator calls this function if a process that should arrive is known to have stopped, and the waiting
+    /// processes can work without that arrival.
+    ///
+    /// # Errors
+    ///
+    /// As [`arrive`](Self::arrive).
+    ///
+    /// # Cancel safety
+    ///
+    /// The latch may be open, or may yet open: repeat the call.
+    pub async fn open(&self) -> Result<(), Error> {
+        // A number beyond the largest is an error of the call.
+        let numbers = 0..self.count.min(MAX_ARRIVALS);
+        let arrivals = numbers.map(|number| [&self.id, format!("+{number}").as_bytes()].concat().into());
+        self.arrive_by(arrivals.collect()).await
     }
 
     /// Waits until the latch is open, for as long as a quorum of nodes answers. Nodes in quarantine do not count.
@@ -177,13 +197,13 @@ impl Latch {
         self.client.context.in_process(arrivals).await
     }
 
-    async fn arrive_by(&self, id: Arc<[u8]>) -> Result<(), Error> {
-        self.client.context.in_process(self.arrive_in_process(id)).await
+    async fn arrive_by(&self, arrivals: Arrivals) -> Result<(), Error> {
+        self.client.context.in_process(self.arrive_in_process(arrivals)).await
     }
 
-    async fn arrive_in_process(&self, id: Arc<[u8]>) -> Result<(), Error> {
+    async fn arrive_in_process(&self, arrivals: Arrivals) -> Result<(), Error> {
         let changes = true;
-        let mut call = self.call(Arrivals::from([id]), changes)?;
+        let mut call = self.call(arrivals, changes)?;
         let arrived = async {
             loop {
                 call.ask(LatchView::is_recorded).await?;

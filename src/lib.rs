@@ -177,7 +177,7 @@ pub mod admin {
 /// The state of locks and nodes, according to the answers of the nodes. All types are opaque, with accessors.
 pub mod inspection {
     pub use crate::{
-        lock::{Inspection, LockState, NodeInspection},
+        lock::{Inspection, LatchInspection, LockState, NodeInspection},
         quorum::{Health, Listing, LockName},
     };
 }

@@ -80,6 +80,9 @@ pub(crate) trait Observer: Monitor {
     /// Handles the end of a latch wait, after the time `waited`.
     fn waited_for_latch(&self, _end: LatchEnd, _waited: Duration) {}
 
+    /// Handles the first difference of the numbers of permits that this client and another client count for a semaphore.
+    fn permit_counts_differ(&self) {}
+
     /// Handles an event of a ticket.
     fn ticket(&self, _event: TicketEvent) {}
 

@@ -113,6 +113,7 @@ impl Command {
         match self {
             Self::Run(run) => run.leave_out_variables(is_of_variable),
             Self::Elect(elect) => elect.leave_out_variables(is_of_variable),
+            Self::Latch(latch) => latch.leave_out_variables(is_of_variable),
             _ => {}
         }
     }
@@ -164,6 +165,7 @@ pub(crate) enum Command {
     Unlock(commands::unlock::Unlock),
     Elect(commands::elect::Elect),
     Observe(commands::observe::Observe),
+    Latch(commands::latch::Latch),
     Inspect(commands::inspect::Inspect),
     List(commands::list::List),
     Top(commands::top::Top),

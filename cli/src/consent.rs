@@ -1,4 +1,4 @@
-//! The confirmation of an act by the user, for `force-unlock`, `init` and `reconfigure`.
+//! The confirmation of an act by the user, for `force-unlock`, `init`, `reconfigure` and `latch`.
 
 use std::{
     io::{self, IsTerminal, Write, stderr, stdin},

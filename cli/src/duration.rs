@@ -59,6 +59,17 @@ pub(crate) fn shown(duration: Duration) -> String {
     format!("{duration:.1?}")
 }
 
+/// Returns a long duration in hours and minutes, rounded up to a second, or a duration of less than an hour as
+/// [`shown`].
+pub(crate) fn coarse(duration: Duration) -> String {
+    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+    match (seconds / 3600, seconds % 3600 / 60) {
+        (0, _) => shown(duration),
+        (hours, 0) => format!("{hours}h"),
+        (hours, minutes) => format!("{hours}h{minutes}m"),
+    }
+}
+
 /// Returns a duration for JSON, in milliseconds rounded to the microsecond.
 pub(crate) fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
@@ -81,5 +92,18 @@ mod tests {
             assert_eq!(shown(other, "ttl"), other);
         }
         assert_eq!(GivenDuration::from(Duration::from_millis(1500)).to_string(), "1.5s");
+    }
+
+    #[test]
+    fn a_long_duration_is_shown_in_hours_and_minutes() {
+        for (milliseconds, expected) in [
+            (86_399_800, "24h"),
+            (86_300_000, "23h58m"),
+            (3_600_000, "1h"),
+            (3_598_500, "3598.5s"),
+            (1500, "1.5s"),
+        ] {
+            assert_eq!(coarse(Duration::from_millis(milliseconds)), expected);
+        }
     }
 }

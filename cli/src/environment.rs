@@ -154,6 +154,7 @@ mod tests {
                 "redquorum admit_new_nodes",
                 "run text",
                 "elect text",
+                "latch yes",
                 "inspect multi_permit",
                 "inspect interval",
                 "force-unlock slot",

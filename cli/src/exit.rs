@@ -36,6 +36,8 @@ pub(crate) enum Exit {
     NoLeader,
     /// A failure that the doctor found, or a warning with `--strict`.
     Unsound,
+    /// A latch that was closed at the end of the wait.
+    LatchClosed,
     /// A question that the user answered with no, or a holder that changed before the answer.
     Declined,
     /// A command that cannot be executed.
@@ -46,7 +48,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// The outcomes with a fixed exit status, in ascending order, with their meanings.
-    pub(crate) const TABLE: [(Self, &str); 14] = [
+    pub(crate) const TABLE: [(Self, &str); 15] = [
         (Self::Success, "success; for `run` and `elect`, the exit status of their command"),
         (Self::Usage, "the arguments are invalid"),
         (Self::NoQuorum, "fewer nodes than a quorum answered"),
@@ -58,6 +60,7 @@ impl Exit {
         (Self::LeaseLost, "the lease was lost or about to end, so the command was stopped"),
         (Self::NoLeader, "the election has no leader"),
         (Self::Unsound, "`doctor` found a failure, or a warning with `--strict`"),
+        (Self::LatchClosed, "the latch was closed at the end of the wait"),
         (Self::Declined, "the answer to a question was no, or the holder changed before the answer"),
         (Self::NotExecutable, "the command to run cannot be executed"),
         (Self::NotFound, "the command to run does not exist"),
@@ -79,6 +82,7 @@ impl Exit {
             Self::LeaseLost => 79,
             Self::NoLeader => 80,
             Self::Unsound => 81,
+            Self::LatchClosed => 82,
             Self::Declined => 83,
             Self::NotExecutable => 126,
             Self::NotFound => 127,
@@ -109,6 +113,7 @@ impl Exit {
             Self::LeaseLost => "lease_lost",
             Self::NoLeader => "no_leader",
             Self::Unsound => "unsound",
+            Self::LatchClosed => "latch_closed",
             Self::Declined => "declined",
             Self::NotExecutable => "not_executable",
             Self::NotFound => "not_found",

@@ -4,17 +4,22 @@
 use std::{borrow::Cow, fmt};
 
 use redquorum::{
+    __command::is_reader,
     LeaseId,
     inspection::{Inspection, LockState, NodeInspection},
 };
 use serde::Serialize;
 
 use crate::{
-    counted::counted,
+    counted::{counted, listed},
     duration::{milliseconds, shown},
+    latch_view::LatchView,
     name,
     table::{table, width, wrapped},
 };
+
+/// The largest number of waiters that a text names.
+const MAX_WAITERS_NAMED: usize = 16;
 
 /// An inspected resource: each node's answer, and the quorum's conclusion.
 #[derive(Clone, Debug, Serialize)]
@@ -43,7 +48,31 @@ pub(crate) struct LockView {
     /// The readers that a quorum names, if readers share the resource.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     readers: Vec<String>,
+    /// Whether the holder leads an election. The waiters are then the other candidates.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    election: bool,
+    /// The number of waiters.
+    waiters: u32,
+    /// The first waiters, in the order of the queue.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    queue: Vec<WaiterView>,
+    /// The latch of the same name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latch: Option<LatchView>,
     nodes: Vec<NodeLockView>,
+}
+
+/// A waiter in the queue of a resource.
+#[derive(Clone, Debug, Serialize)]
+struct WaiterView {
+    /// The lease id under which the client waits.
+    waiter: String,
+    /// The label of the client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    /// Whether the waiter is a reader.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    shared: bool,
 }
 
 /// The printed form of [`LockState`].
@@ -128,6 +157,10 @@ impl LockView {
             needed: found.needed(),
             holder: matches!(state, ShownState::Held | ShownState::Shared).then(holder),
             readers: found.readers().map(ToString::to_string).collect(),
+            election: found.is_led(),
+            waiters: found.waiters(),
+            queue: found.queue().map(WaiterView::new).collect(),
+            latch: found.latch().map(|latch| LatchView::new(resource, &latch)),
             nodes: found.nodes().map(NodeLockView::new).collect(),
         }
     }
@@ -149,6 +182,19 @@ impl LockView {
     /// Whether every node answered that the resource is free.
     pub(crate) fn is_free_everywhere(&self) -> bool {
         self.nodes.iter().all(|node| node.state == NodeState::Free)
+    }
+
+    /// Whether no lease has a quorum, and no lease can have one.
+    pub(crate) fn is_free(&self) -> bool {
+        self.state == ShownState::Free
+    }
+
+    /// Returns the reasons of nodes that did not answer, or would not vote, by node.
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.nodes.iter().filter_map(|node| {
+            let reason = node.error.as_ref().or(node.abstains.as_ref())?;
+            Some((&*node.node, &**reason))
+        })
     }
 
     /// Whether any node that answered names a holder.
@@ -189,12 +235,23 @@ impl LockView {
         let mut notes = Vec::new();
         for node in &self.nodes {
             table.add_row(node.row(width.is_some()));
-            let reason = node.error.as_ref().or(node.abstains.as_ref());
-            notes.extend(reason.map(|reason| format!("{}: {reason}", node.node)));
         }
+        notes.extend(self.reasons().map(|(node, reason)| format!("{node}: {reason}")));
+        notes.extend(self.waiting(width.is_some()));
+        notes
+            .extend(self.latch.iter().flat_map(|latch| latch.names().into_iter().chain([latch.to_string()])));
         notes.push(self.conclusion());
         let notes: Vec<String> = notes.iter().map(|note| wrapped(note, width)).collect();
         format!("{}\n{}", table.trim_fmt(), notes.join("\n"))
+    }
+
+    /// Returns the waiters in the order of the queue, by their labels if `is_short`; `None` without waiters.
+    fn waiting(&self, is_short: bool) -> Option<String> {
+        let waiting = self.waiters as usize;
+        let noun = if self.election { "candidate" } else { "waiter" };
+        let names = self.queue.iter().map(|waiter| waiter.name(is_short));
+        let names = || listed(names, MAX_WAITERS_NAMED, waiting);
+        (waiting > 0).then(|| format!("{}: {}", counted(waiting, noun), names()))
     }
 
     /// Returns the command that ends the lock without its holder. The command is not wrapped, so that
@@ -206,9 +263,21 @@ impl LockView {
             None if self.multi_permit => "--multi-permit ".to_owned(),
             None => String::new(),
         };
-        let name = name::shell_argument(&self.bytes);
-        let reason = "a key that is deleted by hand comes back with the next renewal";
-        Some(format!("`redquorum force-unlock {kind}{name}` ends it;\n{}", wrapped(reason, width)))
+        Some(advice(&kind, &self.bytes, "it", width))
+    }
+
+    /// Returns the command that ends a slot of a semaphore without its holder: the whole command if only one of these
+    /// slots is held, and `None` if no slot is held.
+    pub(crate) fn slot_advice<'a>(
+        slots: impl IntoIterator<Item = &'a Self>,
+        width: Option<u16>,
+    ) -> Option<String> {
+        let mut held = slots.into_iter().filter(|view| view.has_holder());
+        let first = held.next()?;
+        match held.next() {
+            Some(_) => Some(advice("--slot SLOT ", &first.bytes, "a slot", width)),
+            None => first.force_unlock_advice(width),
+        }
     }
 
     /// Returns the quorum's conclusion in one line.
@@ -216,6 +285,7 @@ impl LockView {
         let (resource, nodes, needed) = (&self.name, self.nodes.len(), self.needed);
         let held = self.nodes.iter().filter(|node| node.state == NodeState::Held).count();
         match (self.state, &self.holder) {
+            (ShownState::Held, Some(holder)) if self.election => format!("{resource} is led by {holder}"),
             (ShownState::Held, Some(holder)) => format!("{resource} is held by {holder}"),
             (ShownState::Shared, Some(Holder { holds, remaining_ms, .. })) => {
                 let count = counted(*holds as usize, "reader");
@@ -232,6 +302,22 @@ impl LockView {
                 "{resource} is unclear: the state depends on nodes that did not answer, or may have lost a vote, \
                  so do not assume that the lock is free"
             ),
+        }
+    }
+}
+
+impl WaiterView {
+    fn new(waiter: &LeaseId) -> Self {
+        let label = waiter.label().map(str::to_owned);
+        Self { waiter: waiter.to_string(), label, shared: is_reader(waiter) }
+    }
+
+    /// Returns the lease id, or the label or the shortened lease id if `is_short`.
+    fn name(&self, is_short: bool) -> Cow<'_, str> {
+        match &self.label {
+            _ if !is_short => self.waiter.as_str().into(),
+            Some(label) => label.as_str().into(),
+            None => short(&self.waiter),
         }
     }
 }
@@ -370,6 +456,13 @@ fn short_label(label: &str) -> Cow<'_, str> {
     }
     let beginning = label.chars().count() - (WHOLE - 1);
     format!("…{}", label.chars().skip(beginning).collect::<String>()).into()
+}
+
+/// Returns the command that ends a lock without its holder, with the reason to use the command.
+fn advice(options: &str, name: &[u8], ended: &str, width: Option<u16>) -> String {
+    let name = name::shell_argument(name);
+    let reason = "a key that is deleted by hand comes back with the next renewal";
+    format!("`redquorum force-unlock {options}{name}` ends {ended};\n{}", wrapped(reason, width))
 }
 
 fn from_milliseconds(milliseconds: f64) -> String {

@@ -1,5 +1,6 @@
-//! The reports during a wait: the holder of the lock, and a shortage of votes. `run` and `elect` report on the wait for
-//! a lock, `observe` on shortages, and `app` and `init` on the wait for connections.
+//! The reports during a wait: the holder of the lock, the arrivals at a latch, and a shortage of votes. `run` and
+//! `elect` report on the wait for a lock, `latch` on the wait for a latch, `observe` on shortages, and `app` and `init`
+//! on the wait for connections.
 
 use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
 
@@ -13,6 +14,7 @@ use redquorum::{
 use crate::{
     connect::{Disconnected, NodeConnection},
     counted::counted,
+    latch_view::LatchView,
     messages::Messages,
     name,
     shortage::{Shortage, ShortageReporter},
@@ -74,6 +76,29 @@ pub(crate) async fn report_shortage(quorum: &Quorum, name: &[u8], messages: &Mes
             messages.notice(&message);
         }
         stopwatch::pause(interval).await;
+    }
+}
+
+/// Reports on the wait for a latch, until the future is dropped: the arrivals in the line of the wait, and a shortage of
+/// votes as a notice.
+pub(crate) async fn report_latch_wait(
+    waiting: &WaitLine,
+    quorum: &Quorum,
+    latch: &[u8],
+    reporter: &mut ShortageReporter,
+    messages: &Messages,
+) -> Infallible {
+    stopwatch::pause(FIRST_REPORT).await;
+    loop {
+        let found = quorum.inspect(latch).await;
+        if let Some(message) = reporter.report(Shortage::of_inspection(&found)) {
+            messages.notice(&message);
+        }
+        if let Ok(found) = found {
+            let view = LatchView::of_inspection(latch, None, &found);
+            waiting.set_message(format!("waiting for latch {}: {}", name::shown(latch), view.arrivals()));
+        }
+        stopwatch::pause(INTERVAL).await;
     }
 }
 

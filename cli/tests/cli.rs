@@ -15,6 +15,7 @@ mod cli {
     mod help;
     mod init;
     mod inspect;
+    mod latch;
     mod listing;
     mod loss;
     mod minimum_hold;
@@ -35,4 +36,5 @@ mod cli {
     mod tickets;
     mod tls;
     mod top;
+    mod waits;
 }

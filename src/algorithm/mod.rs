@@ -32,4 +32,6 @@ pub(crate) mod silent_nodes;
 pub(crate) mod tally;
 pub(crate) mod usual_response_times;
 pub(crate) mod validity;
+#[cfg(feature = "__command")]
+pub(crate) mod wait_cycles;
 pub(crate) mod waiter_schedule;

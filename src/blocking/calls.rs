@@ -228,6 +228,12 @@ forward!(crate::Semaphore {
 });
 
 impl Semaphore {
+    /// Calls [`crate::Semaphore::count_mismatch`].
+    #[must_use]
+    pub fn count_mismatch(&self) -> Option<u32> {
+        self.inner.count_mismatch()
+    }
+
     /// Calls [`crate::Semaphore::acquire_many`], and blocks until the result.
     ///
     /// # Errors
@@ -309,6 +315,7 @@ forward!(crate::Latch {
     set retention(retention: Duration);
     call arrive() -> ();
     call arrive_as(id: impl AsRef<[u8]>) -> ();
+    call open() -> ();
     call wait() -> ();
     call wait_for(wait: Duration) -> bool;
     call arrivals() -> u32;

@@ -12,6 +12,7 @@ pub(crate) mod fanout;
 pub(crate) mod in_flight_counter;
 pub(crate) mod notice_waker;
 pub(crate) mod outage_warnings;
+pub(crate) mod permit_counts;
 pub(crate) mod queue_node_view;
 pub(crate) mod responsiveness;
 mod unawaited_replies;

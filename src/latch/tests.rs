@@ -208,6 +208,43 @@ async fn a_count_mismatch_is_an_error_with_both_counts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_operator_opens_a_latch_that_lacks_arrivals() {
+    let cluster = MemoryCluster::new(3);
+    make_unreachable(&cluster, &[2]);
+    let (waiting, operator) = (client(&cluster).latch("l", 3), client(&cluster).latch("l", 3));
+    waiting.arrive().await.unwrap();
+    let mut wait = waiting.wait().boxed();
+    assert!((&mut wait).now_or_never().is_none());
+    operator.open().await.unwrap();
+    tokio::time::timeout(SECOND, wait).await.unwrap().unwrap();
+    // A later wait needs neither of the clients, and no answer of the third node.
+    assert_eq!(client(&cluster).latch("l", 3).wait_for(Duration::ZERO).await, Ok(true));
+    let refused = client(&cluster).latch("l", 2).open().await.unwrap_err();
+    assert!(matches!(refused, Error::Config(ConfigError::CountMismatch { given: 2, recorded: 3, .. })));
+    let refused = client(&cluster).latch("m", 2_000_000_000).open().await.unwrap_err();
+    assert_eq!(refused.to_string(), "arrivals is 2000000000: expected 1 to 1024");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_inspection_has_the_arrivals_of_a_latch() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    assert_eq!(quorum.inspect("l").await.unwrap().latch(), None);
+    quorum.latch("l", 3).arrive_as("one").await.unwrap();
+    make_unreachable(&cluster, &[2]);
+    quorum.latch("l", 3).arrive_as("two").await.unwrap();
+    let inspection = quorum.inspect("l").await.unwrap();
+    let latch = inspection.latch().unwrap();
+    assert_eq!((latch.count(), latch.arrived(), latch.is_open(), latch.nodes()), (3, 2, false, 2));
+    assert_eq!(latch.arrivals().collect::<Vec<_>>(), [b"one", b"two"]);
+    assert!(latch.remaining() > 23 * 3600 * SECOND);
+    let arrivals: Vec<_> = inspection.nodes().map(|node| node.arrivals()).collect();
+    assert_eq!(arrivals, [Some((2, 3)), Some((2, 3)), None]);
+    quorum.latch("l", 3).open().await.unwrap();
+    assert!(quorum.inspect("l").await.unwrap().latch().unwrap().is_open());
+}
+
+#[tokio::test(start_paused = true)]
 async fn wait_for_returns_false_if_the_latch_stays_shut() {
     let cluster = MemoryCluster::new(3);
     let latch = client(&cluster).latch("l", 3);

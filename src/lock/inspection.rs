@@ -1,17 +1,18 @@
-//! The inspection of a resource: its holder and waiters, by the answers of the nodes. `Quorum::inspect` makes the query
-//! of this file. The listing of locks and the health of a quorum build inspections from queries of their own.
+//! The inspection of a resource: its holder, its waiters and its latch, by the answers of the nodes.
+//! `Quorum::inspect` makes the query of this file. The listing of locks and the health of a quorum build inspections
+//! from queries of their own.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use crate::{
     acquire::checked_request::CheckedRequest,
     client::{
-        broadcast::{collect_with_times, send_inspect},
+        broadcast::{collect_with_times, send_inspect_with_details},
         context::ClientContext,
     },
     clock::Instant,
     error::{Error, Goal, NoQuorum},
-    lock::node_inspection::NodeInspection,
+    lock::{latch_inspection::LatchInspection, node_inspection::NodeInspection},
     node::{Answer, InspectAnswer},
     values::{LeaseId, NodeReply, Refusal},
 };
@@ -118,6 +119,26 @@ impl Inspection {
         self.longest_queue()?.first_waiter()
     }
 
+    /// Returns the waiters at the node with the longest wait queue, in the order of the queue. The list has [at most 32
+    /// waiters](NodeInspection::queue).
+    pub fn queue(&self) -> impl Iterator<Item = &LeaseId> {
+        self.longest_queue().into_iter().flat_map(NodeInspection::queue)
+    }
+
+    /// Whether the holder that a quorum names leads an [election](crate::election::Election): a node that names the
+    /// holder has a value that the holder has proclaimed. The waiters are then the other candidates.
+    #[must_use]
+    pub fn is_led(&self) -> bool {
+        self.named().is_some_and(|named| self.supporters(named).any(NodeInspection::is_led))
+    }
+
+    /// Returns the state of the [latch](crate::Latch) of this name; `None` if no node that answered has a record of the
+    /// latch. A lock and a latch of the same name are independent.
+    #[must_use]
+    pub fn latch(&self) -> Option<LatchInspection> {
+        LatchInspection::new(self.nodes().filter_map(NodeInspection::latch_info))
+    }
+
     fn longest_queue(&self) -> Option<&NodeInspection> {
         self.nodes().max_by_key(|node| node.waiters())
     }
@@ -188,8 +209,12 @@ impl fmt::Display for Inspection {
 pub(crate) async fn inspect(context: &ClientContext, checked: &CheckedRequest) -> Result<Inspection, Error> {
     let start = context.now();
     let deadline = start + checked.settings.attempt.node_timeout;
-    let answers =
-        collect_with_times(context, send_inspect(context, &checked.resource, deadline), deadline).await;
+    let answers = collect_with_times(
+        context,
+        send_inspect_with_details(context, &checked.resource, deadline),
+        deadline,
+    )
+    .await;
     let answered = answers.iter().filter(|(answer, _)| matches!(answer, Answer::Inspected(_))).count();
     let needed = context.settings.electorate.needed();
     if answered < needed {
@@ -249,7 +274,7 @@ mod tests {
                 fingerprint: None,
                 abstention,
                 readers: Box::default(),
-                waiters: None,
+                details: None,
             })
         };
         let quarantined = Abstention::Quarantined(Duration::from_secs(60));

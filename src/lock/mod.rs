@@ -10,6 +10,7 @@ mod entrance;
 pub(crate) mod force_unlock;
 pub(crate) mod guard;
 pub(crate) mod inspection;
+mod latch_inspection;
 pub(crate) mod lease;
 pub(crate) mod lock_call;
 pub(crate) mod lock_request;
@@ -26,6 +27,7 @@ pub(crate) mod ticket;
 pub use self::{
     guard::{LockGuard, ReadGuard},
     inspection::{Inspection, LockState},
+    latch_inspection::LatchInspection,
     lease::Lease,
     multi_lock::MultiLock,
     multi_quorum::{MultiLockGuard, MultiQuorumLock},

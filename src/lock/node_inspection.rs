@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    node::{Answer, HolderInfo, WaitersInfo},
+    node::{Answer, HolderInfo, InspectDetails, LatchInfo},
     values::{LeaseId, NodeError, Refusal},
 };
 
@@ -17,7 +17,7 @@ pub struct NodeInspection {
     abstention: Option<Refusal>,
     latency: Option<Duration>,
     readers: Box<[(LeaseId, Duration)]>,
-    waiters: Option<Box<WaitersInfo>>,
+    details: Option<Box<InspectDetails>>,
 }
 
 impl NodeInspection {
@@ -33,7 +33,7 @@ impl NodeInspection {
                     abstention: inspection.abstention.map(Refusal::from),
                     latency,
                     readers: inspection.readers,
-                    waiters: inspection.waiters,
+                    details: inspection.details,
                 };
             }
             Answer::Error(error) => error,
@@ -46,7 +46,7 @@ impl NodeInspection {
             abstention: None,
             latency,
             readers: Box::default(),
-            waiters: None,
+            details: None,
         }
     }
 
@@ -120,14 +120,39 @@ impl NodeInspection {
     /// wait queue, and all other nodes report 0.
     #[must_use]
     pub fn waiters(&self) -> u32 {
-        self.waiters.as_ref().map_or(0, |waiters| waiters.count)
+        self.details.as_ref().map_or(0, |details| details.waiters)
     }
 
     /// Returns the id of the first waiter in the wait queue on the node, if any. The [label](LeaseId::label) of the id
     /// names the waiting client.
     #[must_use]
     pub fn first_waiter(&self) -> Option<&LeaseId> {
-        self.waiters.as_ref().map(|waiters| &waiters.first)
+        self.queue().next()
+    }
+
+    /// Returns the ids of the waiters in the wait queue on the node, in the order of the queue. The list has at most 32
+    /// waiters. The [label](LeaseId::label) of an id names the waiting client. The id of a waiting reader ends with
+    /// `:shared`.
+    pub fn queue(&self) -> impl Iterator<Item = &LeaseId> {
+        self.details.iter().flat_map(|details| &details.queue)
+    }
+
+    /// Whether the holder on the node has proclaimed a value there, as the leader of an
+    /// [election](crate::election::Election) does.
+    #[must_use]
+    pub fn is_led(&self) -> bool {
+        self.details.as_ref().is_some_and(|details| details.leads)
+    }
+
+    pub(super) fn latch_info(&self) -> Option<&LatchInfo> {
+        self.details.as_ref()?.latch.as_ref()
+    }
+
+    /// Returns the number of arrivals at the [latch](crate::Latch) of this name that the node has recorded, and the
+    /// number that opens the latch. `None` if the node has no record of a latch.
+    #[must_use]
+    pub fn arrivals(&self) -> Option<(u32, u32)> {
+        self.latch_info().map(|latch| (latch.arrived, latch.count))
     }
 
     /// Whether the node may have had the vote of a lease that this inspection does not show: the node did not answer,
@@ -194,7 +219,7 @@ mod tests {
             fingerprint: None,
             abstention: None,
             readers: Box::default(),
-            waiters: None,
+            details: None,
         };
         let answered = inspection_after_3_ms(Answer::Inspected(inspection));
         assert_eq!((answered.counter(), answered.latency()), (Some(7), Some(Duration::from_millis(3))));

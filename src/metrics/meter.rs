@@ -8,8 +8,9 @@ use super::{
     label,
     metric::{
         ARRIVALS, ATTEMPTS, CONNECTIONS, DIALS, HOLD, LATCH_WAIT, LATE_ANSWERS, LEASES_DROPPED, LEASES_HELD,
-        LEASES_LOST, LOCK_CALLS_IN_FLIGHT, MARGIN, NOTICES_REFUSED, OLDEST_CALL, QUARANTINED, RECONNECTS,
-        RENEWAL, RENEWALS, ROLLED_BACK, SILENCES, TICKETS, UNLOCKS_PENDING, VOTES, WAIT,
+        LEASES_LOST, LOCK_CALLS_IN_FLIGHT, MARGIN, NOTICES_REFUSED, OLDEST_CALL, PERMIT_COUNT_MISMATCHES,
+        QUARANTINED, RECONNECTS, RENEWAL, RENEWALS, ROLLED_BACK, SILENCES, TICKETS, UNLOCKS_PENDING, VOTES,
+        WAIT,
     },
 };
 use crate::{
@@ -40,7 +41,7 @@ impl Meter {
         // increases would miss the event.
         label::MODES.into_iter().for_each(|mode| meter.leases_held(mode).increment(0.0));
         meter.lock_calls_in_flight().increment(0.0);
-        for metric in [LEASES_DROPPED, ARRIVALS, ROLLED_BACK] {
+        for metric in [LEASES_DROPPED, ARRIVALS, ROLLED_BACK, PERMIT_COUNT_MISMATCHES] {
             metric.counter([meter.quorum()]).increment(0);
         }
         for node in &meter.nodes {
@@ -221,6 +222,10 @@ impl Observer for Meter {
 
     fn ticket(&self, event: TicketEvent) {
         self.count_tickets([event], 1);
+    }
+
+    fn permit_counts_differ(&self) {
+        PERMIT_COUNT_MISMATCHES.counter([self.quorum()]).increment(1);
     }
 
     fn arrived_at_latch(&self) {

@@ -28,10 +28,11 @@ pub(crate) mod ttl;
 pub use self::parameters::RestartGuard;
 pub(crate) use self::{
     operation::{
-        Abstention, Answer, AnswerSize, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect,
-        InspectAnswer, Latch, List, Lock, MAX_VALUE_BYTES, NewNodes, Observe, ObserveAnswer, Operation,
-        Proclaim, Proclamation, Queued, READERS_SHOWN, Reconfigure, Register, Registration, Renew, Resources,
-        Tombstone, Transfer, Unlock, Vacant, WaitersInfo, Withdraw, WriteBack,
+        Abstention, Answer, AnswerSize, CountPermits, DETAILS_SHOWN, Enqueue, ForceUnlock, Holder,
+        HolderInfo, Init, Inspect, InspectAnswer, InspectDetails, Latch, LatchInfo, List, Lock,
+        MAX_VALUE_BYTES, NewNodes, Observe, ObserveAnswer, Operation, Proclaim, Proclamation, Queued,
+        READERS_SHOWN, Reconfigure, Register, Registration, Renew, Resources, Tombstone, Transfer, Unlock,
+        Vacant, Withdraw, WriteBack,
     },
     parameters::{Incarnation, QuarantineParameters, QuorumParameters},
     reply::{Reply, Responder},

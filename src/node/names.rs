@@ -34,6 +34,7 @@ const RELEASE_WATCHER: &str = "redquorum:release_watcher:{";
 const READERS: &str = "redquorum:readers:{";
 const LEADER: &str = "redquorum:leader:{";
 const LATCH: &str = "redquorum:latch:{";
+const PERMITS: &str = "redquorum:permits:{";
 const QUEUE: &str = "redquorum:queue:{";
 const ENTRY_TTL: &str = "redquorum:entry_ttl:{";
 const LAST_WOKEN: &str = "redquorum:last_woken:{";
@@ -53,6 +54,7 @@ pub(crate) fn keys_of(resource: &Resource) -> Vec<Vec<u8>> {
         READERS,
         LEADER,
         LATCH,
+        PERMITS,
         QUEUE,
         ENTRY_TTL,
         LAST_WOKEN,
@@ -98,6 +100,7 @@ pub(crate) fn substitute_names(script: &str) -> String {
         ("$READER_SUFFIX", READER_SUFFIX),
         ("$LEADER", LEADER),
         ("$LATCH", LATCH),
+        ("$PERMITS", PERMITS),
         ("$QUEUE", QUEUE),
         ("$ENTRY_TTL", ENTRY_TTL),
         ("$LAST_WOKEN", LAST_WOKEN),
@@ -184,6 +187,17 @@ pub(crate) fn read_release_watcher(key: &Resource) -> Option<(Resource, usize)> 
     Some((name, count.parse().ok()?))
 }
 
+/// Returns the key of the number of permits that the last client has counted.
+#[cfg(test)]
+pub(crate) fn permits(semaphore: &Resource) -> Vec<u8> {
+    in_braces(PERMITS, semaphore)
+}
+
+/// Returns the name of the latch with this key; `None` for any other key.
+pub(crate) fn read_latch(key: &Resource) -> Option<Resource> {
+    read_in_braces(LATCH, key)
+}
+
 /// Whether a reserved name belongs to a lock: of a slot, of several permits, or of a release watcher.
 pub(crate) fn is_lock(name: &[u8]) -> bool {
     let key = Resource::internal(name);
@@ -211,6 +225,12 @@ pub(crate) fn reader(waiter: &LeaseId) -> LeaseId {
 /// Whether a waiter is a reader, by its name.
 pub(crate) fn is_reader(waiter: &LeaseId) -> bool {
     waiter.as_bytes().ends_with(READER_SUFFIX.as_bytes())
+}
+
+/// Returns the name of a waiter without the suffix of readers.
+#[cfg(feature = "__command")]
+pub(crate) fn without_reader_suffix(waiter: &LeaseId) -> LeaseId {
+    LeaseId::from_wire(waiter.as_bytes().strip_suffix(READER_SUFFIX.as_bytes()).unwrap_or(waiter.as_bytes()))
 }
 
 /// Returns the channel of the release notices of a resource, as Redisson names it.

@@ -1,4 +1,4 @@
-//! The list of all locks.
+//! The list of all locks and latches.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,13 +12,16 @@ use futures::{FutureExt, StreamExt, future::join_all, stream};
 use crate::quorum::QuorumBuilder;
 use crate::{
     client::{
-        broadcast::{collect_with_times, send_inspect_to, send_to},
+        broadcast::{collect_with_times, send_inspect_with_details_to, send_to},
         context::ClientContext,
         fanout::FanoutEvent,
     },
     clock::Instant,
     error::{Error, Goal, NoQuorum},
-    lock::inspection::{Inspection, by_node},
+    lock::{
+        NodeInspection,
+        inspection::{Inspection, by_node},
+    },
     node::{Answer, List, Operation, names},
     quorum::Quorum,
     values::{NodeError, NodeReply, Resource},
@@ -27,16 +30,17 @@ use crate::{
 /// The largest number of resources that are inspected at the same time.
 const MAX_CONCURRENT: usize = 64;
 
-/// All locks that nodes list, from [`admin::list`](crate::admin::list).
+/// All locks and latches that nodes list, from [`admin::list`](crate::admin::list).
 ///
-/// The list describes the locks at the time of the answers, and may be out of date on return.
+/// The list describes the locks and latches at the time of the answers, and may be out of date on return.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
     locks: Vec<(LockName, Inspection)>,
+    latches: Vec<(LockName, Inspection)>,
     silent: BTreeMap<Arc<str>, NodeError>,
 }
 
-/// The kind of lock that a key on a node belongs to, with its name.
+/// The kind of lock or latch that a key on a node belongs to, with its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LockName {
@@ -65,10 +69,16 @@ pub enum LockName {
         /// The number of slots or resources. Clients with different numbers have different release watchers.
         candidates: usize,
     },
+    /// A latch, which is no lock, and has no holder.
+    #[non_exhaustive]
+    Latch {
+        /// The name of the latch.
+        name: Resource,
+    },
 }
 
 impl LockName {
-    /// Returns the name of the lock with this key.
+    /// Returns the name of the lock or latch with this key.
     fn of_key(key: Resource) -> Self {
         if let Some((semaphore, index)) = names::read_slot(&key) {
             return Self::Slot { semaphore, slot: index as usize };
@@ -76,18 +86,22 @@ impl LockName {
         if let Some((name, candidates)) = names::read_release_watcher(&key) {
             return Self::ReleaseWatcher { name, candidates };
         }
+        if let Some(name) = names::read_latch(&key) {
+            return Self::Latch { name };
+        }
         names::read_multi_permit(&key)
             .map_or(Self::Resource(key), |semaphore| Self::MultiPermit { semaphore })
     }
 
-    /// Returns the name of the resource or semaphore; for an `AnyOf`, the name of its first resource.
+    /// Returns the name of the resource, semaphore or latch; for an `AnyOf`, the name of its first resource.
     #[must_use]
     pub fn name(&self) -> &Resource {
         match self {
             Self::Resource(name)
             | Self::Slot { semaphore: name, .. }
             | Self::MultiPermit { semaphore: name }
-            | Self::ReleaseWatcher { name, .. } => name,
+            | Self::ReleaseWatcher { name, .. }
+            | Self::Latch { name } => name,
         }
     }
 }
@@ -101,12 +115,13 @@ impl fmt::Display for LockName {
             Self::ReleaseWatcher { name, candidates } => {
                 write!(f, "release watcher of {name} ({candidates} candidates)")
             }
+            Self::Latch { name } => write!(f, "latch {name}"),
         }
     }
 }
 
-/// Returns all locks for which `is_wanted` returns true. The call gets the names of all locks from every node, and then
-/// inspects each wanted lock like [`Quorum::inspect`].
+/// Returns all locks and latches for which `is_wanted` returns true. The call gets the names of all locks and latches
+/// from every node, and then inspects each wanted one like [`Quorum::inspect`].
 ///
 /// A node goes through all of its keys by `SCAN`, in steps of about a hundred keys, so the Redis user needs [that
 /// permission](crate::error::NodeError::ScanForbidden). Each step may take a node timeout. The list contains every
@@ -187,8 +202,10 @@ async fn list_with(
             silent.entry(node.address().into()).or_insert_with(|| error.clone());
         }
     }
-    let locks = locks.into_iter().filter(|(_, key, inspection)| may_exist(key, inspection, &keys));
-    Ok(Listing { locks: locks.map(|(name, _, inspection)| (name, inspection)).collect(), silent })
+    let locks = locks.into_iter().filter(|(name, key, inspection)| may_exist(name, key, inspection, &keys));
+    let locks = locks.map(|(name, _, inspection)| (name, inspection));
+    let (latches, locks) = locks.partition(|(name, _)| matches!(name, LockName::Latch { .. }));
+    Ok(Listing { locks, latches, silent })
 }
 
 /// Returns the keys that the nodes have listed, each once, in the order of the names.
@@ -198,11 +215,18 @@ fn merged(keys: &[BTreeSet<Resource>]) -> BTreeSet<(LockName, Resource)> {
     keys.iter().flatten().map(|key| (LockName::of_key(key.clone()), key.clone())).collect()
 }
 
-/// Whether a node has the listed lock, or a node that listed the lock did not answer the inspection. Otherwise the lock
-/// was unlocked after it was listed.
-fn may_exist(key: &Resource, inspection: &Inspection, listed: &[BTreeSet<Resource>]) -> bool {
+/// Whether a node has the listed lock or latch, or a node that listed it did not answer the inspection. Otherwise the
+/// lock was unlocked, or the latch was deleted, after it was listed.
+fn may_exist(
+    name: &LockName,
+    key: &Resource,
+    inspection: &Inspection,
+    listed: &[BTreeSet<Resource>],
+) -> bool {
+    let is_latch = matches!(name, LockName::Latch { .. });
+    let exists = |node: &NodeInspection| if is_latch { node.arrivals().is_some() } else { node.is_held() };
     let mut nodes = inspection.nodes().zip(listed);
-    nodes.any(|(node, listed)| node.is_held() || (node.holder().is_err() && listed.contains(key)))
+    nodes.any(|(node, listed)| exists(node) || (node.holder().is_err() && listed.contains(key)))
 }
 
 /// Returns all keys that a node lists step by step, and the error if one ended the list early.
@@ -241,7 +265,8 @@ async fn inspect_listed(
 ) -> (LockName, Resource, Inspection) {
     let (start, deadline) = (context.now(), deadline(context));
     let listed = errors.iter().enumerate().filter(|(_, error)| error.is_none()).map(|(node, _)| node);
-    let fanout = send_inspect_to(context, listed, &key, deadline);
+    let resource = if let LockName::Latch { name } = &name { name } else { &key };
+    let fanout = send_inspect_with_details_to(context, listed, resource, deadline);
     let mut answers = collect_with_times(context, fanout, deadline).await;
     for ((answer, _), error) in answers.iter_mut().zip(errors) {
         if let Some(error) = error {
@@ -263,6 +288,13 @@ impl Listing {
     /// have no holder on any node that answered.
     pub fn locks(&self) -> impl Iterator<Item = (&LockName, &Inspection)> {
         self.locks.iter().map(|(name, inspection)| (name, inspection))
+    }
+
+    /// Returns the latches of which at least one node has a record, in the order of the names, with the inspections of
+    /// these names. [`Inspection::latch`] has the state of the latch. If a node with a record did not answer the
+    /// inspection, and no other node has a record, the inspection has no latch.
+    pub fn latches(&self) -> impl Iterator<Item = (&Resource, &Inspection)> {
+        self.latches.iter().map(|(name, inspection)| (name.name(), inspection))
     }
 
     /// Returns the addresses and errors of the nodes that did not list all of their keys, or did not answer an

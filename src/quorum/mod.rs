@@ -11,6 +11,8 @@ mod quorum;
 pub(crate) mod shutdown;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "__command")]
+mod wait_graph;
 
 #[cfg(feature = "__command")]
 pub use self::{
@@ -18,6 +20,7 @@ pub use self::{
     builder::effective::{EffectiveSettings, connectors, effective},
     listing::list_answering,
     moving::reconfigure_unless_done,
+    wait_graph::{AwaitedLock, WaitGraph, WaitStep},
 };
 pub use self::{
     admin::{InitOutcome, fingerprint, force_unlock, init, init_if_needed},

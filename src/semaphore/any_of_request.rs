@@ -23,6 +23,7 @@ use crate::{
     },
     node::{Answer, Operation, Resources, Vacant},
     observer::{CallEnd, Mode},
+    semaphore::permit_count_check::check_permit_count,
     values::{NodeReply, Resource},
 };
 
@@ -201,6 +202,10 @@ impl AnyOfRequest {
         let context = &*self.client.context;
         let resources: Resources = [any_of.name.clone()].into();
         let is_semaphore = self.candidates.as_ref().is_ok_and(|candidates| candidates.is_semaphore);
+        if is_semaphore {
+            let permits = u32::try_from(any_of.count).unwrap_or(u32::MAX);
+            check_permit_count(&self.client.context, &any_of.name, permits);
+        }
         let mode = if is_semaphore { Mode::Permit } else { Mode::of(&resources) };
         let span = tracing::debug_span!(
             "any_of", call = name, resource = %any_of.name, ?mode, id = Empty, token = Empty

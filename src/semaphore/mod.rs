@@ -5,6 +5,7 @@
 
 mod any_of;
 mod any_of_request;
+mod permit_count_check;
 #[expect(clippy::module_inception, reason = "a file is named after its type")]
 mod semaphore;
 #[cfg(test)]

@@ -41,9 +41,12 @@ const MAX_PERMITS_AT_ONCE: usize = 64;
 /// permits, and a permit needed the votes of two nodes, 1.5 *n* permits would be valid.
 ///
 /// Each program sets the number of permits, as with the semaphore of tokio, and no node enforces the number. If the
-/// numbers of several programs differ, permits up to the largest number may be valid. To change the number, deploy the
-/// new number to all programs. After a change to a smaller number, a slot beyond that number is no longer used once
-/// its permit ends. The command `redquorum inspect` shows slots in use beyond a number.
+/// numbers of several programs differ, permits up to the largest number may be valid, and never more. Nodes record the
+/// number that the last client has used. Once a minute, a call that acquires compares this number with its own, and logs
+/// a warning at the first difference. [`count_mismatch`](Self::count_mismatch) returns the other number. To change the
+/// number, deploy the new number to all programs. Until then, and for ten minutes after the last call with the old
+/// number, clients warn. After a change to a smaller number, a slot beyond that number is no longer used once its permit
+/// ends. The command `redquorum inspect` shows slots in use beyond a number.
 ///
 /// A call that finds no vacant slot waits in the queues of two random slots, or of all slots if there are at most
 /// three. If there are more than three slots, a waiting call can acquire the remaining slots in two ways:
@@ -336,6 +339,18 @@ impl Semaphore {
     /// Dropping the future has no effect on the nodes.
     pub async fn available_permits(&self) -> Result<usize, Error> {
         self.request.vacant().await
+    }
+
+    /// Returns the number of permits that another client counts for this semaphore, if this client has found a number
+    /// other than its own. A client compares the numbers when it acquires a permit, at most once a minute, and does not
+    /// wait for the answers. So the result may be `None` directly after the first call. A program may treat a
+    /// difference as an error.
+    #[must_use]
+    pub fn count_mismatch(&self) -> Option<u32> {
+        // In a forked process, a thread that does not exist may have left the mutex locked.
+        let Candidates { name, count, .. } =
+            self.request.candidates.as_ref().ok().filter(|_| !self.home().is_left())?;
+        self.request.client.context.permit_counts.mismatch(name, u32::try_from(*count).ok()?)
     }
 
     /// Returns the resource of a slot, to [inspect](Quorum::inspect) or [force-unlock](crate::admin::force_unlock).

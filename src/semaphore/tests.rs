@@ -21,7 +21,7 @@ use crate::{
     LockOptions, MemoryCluster, Owner, Permit, Quorum, RedLock,
     error::ClosedReason,
     error::{Error, LossReason, NodeError},
-    lock::tests::{NONE, client, locked_nodes, pass, server, thaw_all},
+    lock::tests::{NONE, client, locked_nodes, pass, server, thaw_all, traces::Traces},
     mutation::{Mutation, break_rule},
     node::{Operation, memory::Behaviour},
 };
@@ -31,6 +31,70 @@ const TTL: Duration = Duration::from_secs(30);
 /// Returns the slots of the permits.
 fn slots(permits: &[Permit]) -> BTreeSet<usize> {
     permits.iter().map(Permit::slot).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn clients_that_count_different_numbers_of_permits_warn_once_each() {
+    let cluster = MemoryCluster::new(3);
+    let (first, second, third) = (client(&cluster), client(&cluster), client(&cluster));
+    // One node is down, and the warning needs only one of the other nodes.
+    server(&cluster, 2).behave(Behaviour::Failing(NodeError::Unreachable("down".into())));
+    let traces = Traces::begin();
+    let acquire = async |quorum: &Quorum, permits| {
+        let semaphore = quorum.semaphore("gpu", permits);
+        semaphore.acquire().await.unwrap().release().await.unwrap();
+        pass(Duration::from_millis(10)).await;
+        semaphore.count_mismatch()
+    };
+    assert_eq!(acquire(&first, 4).await, None);
+    assert_eq!(traces.warned(), [""; 0]);
+    assert_eq!(acquire(&second, 5).await, Some(4));
+    assert_eq!(traces.warned(), ["another client counts a different number of permits"]);
+    let warning = traces.only("another client counts a different number of permits");
+    assert_eq!(["semaphore", "permits", "elsewhere"].map(|name| warning.field(name)), ["gpu", "5", "4"]);
+    // The first client compares the numbers again after a minute, and each client warns once.
+    assert_eq!(acquire(&first, 4).await, None);
+    for _ in 0..3 {
+        pass(Duration::from_secs(61)).await;
+        assert_eq!(acquire(&first, 4).await, Some(5));
+        assert_eq!(acquire(&second, 5).await, Some(4));
+    }
+    assert_eq!(traces.warned().len(), 2, "{:?}", traces.warned());
+    // Other semaphores are compared on their own, and an old number is forgotten.
+    assert!(third.semaphore("other", 5).acquire().await.unwrap().slot() < 5);
+    pass(Duration::from_secs(601)).await;
+    assert_eq!(acquire(&third, 7).await, None);
+}
+
+/// A client checks once a minute, in the message of its first lock request.
+#[tokio::test(start_paused = true)]
+async fn the_check_of_the_number_of_permits_costs_one_operation_a_minute() {
+    let cluster = MemoryCluster::new(3);
+    let gpus = client(&cluster).semaphore("gpu", 4);
+    server(&cluster, 0).take_log();
+    for _ in 0..20 {
+        gpus.acquire().await.unwrap().release().await.unwrap();
+        assert!(gpus.try_acquire().await.unwrap().is_some());
+    }
+    let log = server(&cluster, 0).take_log();
+    let is_check = |operation: &&Operation| matches!(operation, Operation::CountPermits(_));
+    assert_eq!(log.iter().filter(is_check).count(), 1);
+    let first_lock = log.iter().position(|operation| matches!(operation, Operation::Lock(_)));
+    assert!(log.iter().position(|operation| is_check(&operation)) < first_lock, "the check is sent first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_permits_are_valid_than_the_larger_number() {
+    let cluster = MemoryCluster::new(3);
+    let (few, many) = (client(&cluster).semaphore("gpu", 2), client(&cluster).semaphore("gpu", 5));
+    let mut permits = Vec::new();
+    for _ in 0..6 {
+        for semaphore in [&few, &many] {
+            permits.extend(semaphore.try_acquire().await.unwrap());
+        }
+    }
+    assert_eq!(permits.len(), 5);
+    assert_eq!(slots(&permits), (0..5).collect());
 }
 
 #[tokio::test(start_paused = true)]

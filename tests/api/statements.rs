@@ -140,6 +140,7 @@ fn futures(builder: QuorumBuilder, quorum: &Quorum, owner: &Owner) {
     require_send(latch.wait());
     require_send(latch.wait_for(Duration::ZERO));
     require_send(latch.arrivals());
+    require_send(latch.open());
 
     let election = quorum.election("a");
     require_send(election.campaign("here"));

@@ -149,7 +149,9 @@ async fn add_client(texts: &mut Texts, builder: &QuorumBuilder) {
     texts.add(&across.lock().await.unwrap());
     texts.add(&across);
     texts.add(&quorum.any_of(["x", "y"]));
-    texts.add(&quorum.latch("l", 2));
+    let latch = quorum.latch("l", 2);
+    latch.arrive_as(URL).await.unwrap();
+    texts.add(&latch);
     let ticketed = quorum.red_lock("t").lock().await.unwrap();
     let ticket = ticketed.into_ticket(Duration::from_secs(5)).await.unwrap();
     let ticket_text = ticket.to_string();
@@ -168,6 +170,9 @@ async fn add_client(texts: &mut Texts, builder: &QuorumBuilder) {
     texts.add(&inspection.state());
     texts.add_shown(inspection.nodes().next().unwrap());
     texts.add_shown(&inspection);
+    let inspection_of_latch = quorum.inspect("l").await.unwrap();
+    texts.add(&inspection_of_latch.latch().unwrap());
+    texts.add_shown(&inspection_of_latch);
     texts.add_shown(&quorum.health().await);
     let listing = admin::list(&quorum, |_| true).await.unwrap();
     texts.add_shown(listing.locks().next().unwrap().0);

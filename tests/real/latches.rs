@@ -8,7 +8,7 @@ use redis::Value;
 use redquorum::{Error, error::ConfigError};
 use redquorum_tests::{Cluster, eventually};
 
-use super::servers::{SOON, client};
+use super::servers::{SOON, builder, client};
 
 #[tokio::test]
 async fn a_latch_opens_although_one_server_hangs_and_one_loses_its_data() {
@@ -75,11 +75,12 @@ async fn a_thousand_arrivals_with_long_ids_are_counted() {
     assert!(other.latch("l", 1_024).wait_for(SOON).await.unwrap());
 }
 
-/// Each answer of a node lists the arrivals so far, so the nodes send the longest ids a half million times.
+/// Each answer of a node lists the arrivals so far, so the nodes send the longest ids a half million times. On a machine
+/// under load, the client may read these answers for longer than the default quorum timeout, which is one ttl.
 #[tokio::test]
 async fn all_arrivals_succeed_if_one_client_arrives_a_thousand_times_at_once() {
     let cluster = Cluster::start(3).await;
-    let quorum = client(&cluster).await;
+    let quorum = builder(&cluster).max_ttl(SOON * 30).ttl(SOON * 30).connect().await.unwrap();
     let latch = quorum.latch("l", 1_024);
     let ids = (0..1_024).map(|number| format!("{number:048}"));
     let arrivals = join_all(ids.map(|id| latch.arrive_as(id))).await;

@@ -1,6 +1,6 @@
 //! The wait of `run` and `lock` for a lock, and the failure if other clients hold the lock until its end.
 
-use std::{ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
+use std::{convert::Infallible, ffi::OsString, future::pending, os::unix::ffi::OsStrExt, time::Duration};
 
 use redquorum::{
     Lease, LockGuard, LockOptions, MultiLock, Permit, Quorum, Semaphore,
@@ -9,7 +9,8 @@ use redquorum::{
 
 use crate::{
     app::App, counted::counted, duration::GivenDuration, exit::Exit, failure::Failure, holders, name,
-    shortage::ShortageReporter, wait_report::report_wait, waiting::WaitLine,
+    permit_count_report::PermitCountReport, shortage::ShortageReporter, wait_report::report_wait,
+    waiting::WaitLine,
 };
 
 /// The lock to acquire, and the time to wait.
@@ -22,6 +23,8 @@ pub(crate) struct Acquisition<'a> {
     /// The time to wait for other holders; `None` for a wait without a limit.
     pub(crate) wait: Option<&'a GivenDuration>,
     pub(crate) options: LockOptions,
+    /// The report of a different number of permits, if the name is that of a semaphore.
+    pub(crate) permit_counts: Option<&'a PermitCountReport<'a>>,
 }
 
 /// The lock of a command, before it is acquired.
@@ -108,6 +111,14 @@ impl Acquisition<'_> {
             biased;
             acquired = acquiring => acquired.map_err(|failure| reporter.mark_reported(failure)),
             never = reporting => match never {},
+            never = self.report_permit_counts() => match never {},
+        }
+    }
+
+    async fn report_permit_counts(&self) -> Infallible {
+        match self.permit_counts {
+            Some(report) => report.run().await,
+            None => pending().await,
         }
     }
 

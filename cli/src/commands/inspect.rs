@@ -1,15 +1,27 @@
 //! `redquorum inspect`: shows the holder of a lock, node by node.
 
-use std::{convert::Infallible, ffi::OsString, os::unix::ffi::OsStrExt, time::Duration};
+use std::{
+    collections::BTreeMap, convert::Infallible, ffi::OsString, fmt, os::unix::ffi::OsStrExt, time::Duration,
+};
 
 use clap::Args;
 use console::{Term, measure_text_width};
 use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
-use redquorum::{__command::connectors, Quorum, inspection::LockState};
+use redquorum::{__command::connectors, Quorum, error::Error, inspection::LockState};
+use serde::Serialize;
 
 use crate::{
-    app::App, changes::Changes, counted::counted, duration, exit::Exit, failure::Failure,
-    lock_view::LockView, name, number, partial_view::with_holders, stopwatch,
+    app::App,
+    changes::Changes,
+    counted::counted,
+    duration,
+    exit::Exit,
+    failure::Failure,
+    lock_view::LockView,
+    locked::{Row, lines},
+    name, number,
+    partial_view::with_holders,
+    stopwatch, table,
 };
 
 /// The number of slots that are inspected in parallel.
@@ -21,12 +33,13 @@ const MAX_PERMITS: u32 = 1024;
 /// The smallest interval of `inspect --watch` and of `top`. A smaller interval would only load the nodes.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Show the holder of a lock, node by node
+/// Show the holder of a lock, node by node, and its waiters
 ///
 /// Shows for each node the owner, its number of holds, the remaining ttl without a renewal, the
-/// fencing counter and the latency; then the reasons of nodes that do not vote, and the quorum's
-/// conclusion. An answer shows the state at the time of the answer, and may be outdated. The command
-/// does not register with the nodes, so new nodes stay unchanged.
+/// fencing counter and the latency; then the reasons of nodes that do not vote, the waiters (of an
+/// election, the candidates), the latch of the same name, and the quorum's conclusion. An answer shows
+/// the state at the time of the answer, and may be outdated. The command does not register with the
+/// nodes, so new nodes stay unchanged.
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {
     /// The name of the lock
@@ -68,12 +81,19 @@ impl Inspect {
             if let Some(interval) = self.interval {
                 return self.watch(quorum, interval, app).await.map(|never| match never {});
             }
-            let mut from = 0;
-            while from < self.slots() {
-                for view in self.views_from(quorum, from).await? {
-                    app.output.print(&view)?;
+            match self.permits {
+                Some(permits) if !app.general.json => {
+                    app.output.print(&self.slot_table(quorum, permits).await?)?
                 }
-                from += SLOTS_IN_PARALLEL;
+                _ => {
+                    let mut from = 0;
+                    while from < self.slots() {
+                        for view in self.views_from(quorum, from).await? {
+                            app.output.print(&view)?;
+                        }
+                        from += SLOTS_IN_PARALLEL;
+                    }
+                }
             }
             self.report_excess_slots(quorum, app).await;
             Ok(Exit::Success)
@@ -91,13 +111,20 @@ impl Inspect {
     async fn report_excess_slots(&self, quorum: &Quorum, app: &App) {
         let Some(permits) = self.permits else { return };
         let excess = excess_slots(quorum, self.name.as_bytes(), permits).await;
-        if let Ok([slots @ .., last]) = excess.as_deref() {
-            let (name, count) = (name::shown(self.name.as_bytes()), counted(slots.len() + 1, "slot"));
-            app.messages.notice(&format!(
-                "{count} of {name} in use beyond {}, up to slot {last}: other clients count more permits; \
-                 use the same number everywhere",
-                counted(permits as usize, "permit")
-            ));
+        let (name, permits) = (name::shown(self.name.as_bytes()), counted(permits as usize, "permit"));
+        match excess.as_deref() {
+            Ok([slots @ .., last]) => {
+                let count = counted(slots.len() + 1, "slot");
+                app.messages.notice(&format!(
+                    "{count} of {name} in use beyond {permits}, up to slot {last}: other clients count more permits; \
+                     use the same number everywhere"
+                ));
+            }
+            Ok([]) => {}
+            Err(failure) => {
+                let reason = failure.in_one_line();
+                app.messages.notice(&format!("{name} may have slots in use beyond {permits}: {reason}"));
+            }
         }
     }
 
@@ -122,6 +149,18 @@ impl Inspect {
             Ok::<_, Failure>(LockView::of_slot(resource, slot, &found))
         });
         try_join_all(inspected).await
+    }
+
+    /// Inspects all slots of a semaphore with this number of permits.
+    async fn slot_table(&self, quorum: &Quorum, permits: u32) -> Result<SlotTable, Failure> {
+        let name = self.name.as_bytes();
+        let semaphore = quorum.semaphore(name, permits);
+        let inspected = stream::iter(0..permits as usize).map(async |slot| {
+            let found = quorum.inspect(semaphore.slot_resource(slot)?).await?;
+            Ok::<_, Failure>(Row::of_slot(name, slot, &found))
+        });
+        let rows = inspected.buffered(SLOTS_IN_PARALLEL).try_collect().await?;
+        Ok(SlotTable { name: name::shown(name), rows })
     }
 
     /// Inspects repeatedly, and prints the changes, or redraws the views on a terminal. If no quorum answers the first
@@ -178,12 +217,47 @@ impl Inspect {
     }
 }
 
+/// The slots of a semaphore, with a row for each slot. With `--json`, `inspect` prints the view of each slot instead.
+#[derive(Serialize)]
+struct SlotTable {
+    #[serde(skip)]
+    name: String,
+    rows: Vec<Row>,
+}
+
+impl fmt::Display for SlotTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = self.rows.iter().map(|row| &row.table_row);
+        writeln!(f, "{}", lines(rows, table::width()).join("\n"))?;
+        // The reason of a node is about the same for each slot.
+        let mut reasons = BTreeMap::new();
+        for (node, reason) in self.rows.iter().flat_map(|row| row.view.reasons()) {
+            reasons.entry(node).or_insert(reason);
+        }
+        for (node, reason) in reasons {
+            writeln!(f, "{}", table::wrapped(&format!("{node}: {reason}"), table::width()))?;
+        }
+        // As for a lock, only a terminal shows the advice.
+        let advice = LockView::slot_advice(self.rows.iter().map(|row| &row.view), table::width());
+        if let Some(advice) = advice.filter(|_| table::width().is_some()) {
+            writeln!(f, "{advice}")?;
+        }
+        let used = self.rows.iter().filter(|row| !row.view.is_free()).count();
+        write!(f, "{used} of {} of {} in use", counted(self.rows.len(), "permit"), self.name)
+    }
+}
+
 /// Returns the held slots beyond the number of permits.
 async fn excess_slots(quorum: &Quorum, semaphore: &[u8], permits: u32) -> Result<Vec<usize>, Failure> {
     let largest = quorum.semaphore(semaphore, MAX_PERMITS);
     let inspected = stream::iter(permits as usize..MAX_PERMITS as usize).map(async |slot| {
-        let found = quorum.inspect(largest.slot_resource(slot)?).await?;
-        Ok::<_, Failure>((found.state() == LockState::Held).then_some(slot))
+        let resource = largest.slot_resource(slot)?;
+        let found = match quorum.inspect(resource.clone()).await {
+            // On a busy machine, one of a thousand inspections may be too late.
+            Err(Error::NoQuorum(_)) => quorum.inspect(resource).await,
+            found => found,
+        };
+        Ok::<_, Failure>((found?.state() == LockState::Held).then_some(slot))
     });
     let held: Vec<Option<usize>> = inspected.buffered(SLOTS_IN_PARALLEL).try_collect().await?;
     Ok(held.into_iter().flatten().collect())

@@ -15,20 +15,25 @@ use crate::{
     app::App,
     exit::Exit,
     failure::Failure,
-    locked::{Row, lines, of_listing},
+    locked::{LatchRow, Row, latches_of_listing, lines, of_listing},
     table,
+    wait_cycles::{self, WaitCycle},
 };
 
 /// The notice that locks may be missing.
 pub(super) const PARTIAL_LIST: &str = "partial list: the nodes that answered are no quorum";
 
-/// List the locks
+/// List the locks and latches
 ///
 /// Shows for each lock the owner (the label of its client), the remaining ttl without a renewal, the
-/// number of waiters, the number of nodes that have the lock, and the nodes that differ from the
-/// quorum. Locks on fewer nodes than a quorum are listed, too. If fewer nodes than a quorum answer, the
-/// list has the locks of these nodes, is marked as partial, and the exit status is 69. The user needs
-/// the permission `+scan` on the nodes.
+/// number of waiters (on a terminal, also the first waiters), the number of nodes that have the lock,
+/// and the nodes that differ from the quorum. The state of an election is `led`. A latch is shown with
+/// its arrivals. Locks on fewer nodes than a quorum are listed, too. If fewer nodes than a quorum
+/// answer, the list has the locks of these nodes, is marked as partial, and the exit status is 69. The
+/// user needs the permission `+scan` on the nodes.
+///
+/// Locks of clients that wait for each other are marked with `*`, if a second list shows the same waits
+/// a second later. A pattern also limits this search.
 #[derive(Args, Debug)]
 pub(crate) struct List {
     /// A pattern for the names: `*` is any text, `?` any character [default: all locks]
@@ -39,6 +44,9 @@ pub(crate) struct List {
 #[derive(Debug, Serialize)]
 struct ListOutput {
     locks: Vec<Row>,
+    latches: Vec<LatchRow>,
+    /// The cycles of clients that wait for each other.
+    cycles: Vec<WaitCycle>,
     silent: Vec<SilentNode>,
     /// Whether the nodes that answered are no quorum, so that locks may be missing.
     partial: bool,
@@ -63,14 +71,16 @@ impl List {
         let listed = app.with_quorum_of(&settings, settings.builder().read_only(), async |quorum| {
             let listing = list(quorum, pattern).await?;
             silent_nodes(&listing).iter().for_each(|node| app.messages.notice(node));
-            app.output.print(&ListOutput::of(&listing, false))?;
+            let cycles = wait_cycles::search(&listing, async || list(quorum, pattern).await).await?;
+            app.output.print(&ListOutput::of(&listing, cycles, false))?;
             Ok(Exit::Success)
         });
         match listed.await {
             Err(failure) if failure.exit == Exit::NoQuorum => {
                 // The failure names every node, so a listing without an answer has nothing to add.
                 if let Ok(listing) = list_answering(&settings.builder(), matcher(pattern)).await {
-                    app.output.print(&ListOutput::of(&listing, true))?;
+                    // Without a quorum, no lock has a holder, so there are no cycles.
+                    app.output.print(&ListOutput::of(&listing, Vec::new(), true))?;
                 }
                 Err(failure)
             }
@@ -80,11 +90,12 @@ impl List {
 }
 
 impl ListOutput {
-    fn of(listing: &Listing, partial: bool) -> Self {
+    fn of(listing: &Listing, cycles: Vec<WaitCycle>, partial: bool) -> Self {
         let silent = listing
             .silent()
             .map(|(node, error)| SilentNode { node: node.to_owned(), error: error.to_string() });
-        Self { locks: of_listing(listing), silent: silent.collect(), partial }
+        let (locks, latches) = (of_listing(listing, &cycles), latches_of_listing(listing));
+        Self { locks, latches, cycles, silent: silent.collect(), partial }
     }
 }
 
@@ -109,13 +120,17 @@ pub(super) fn silent_nodes(listing: &Listing) -> Vec<String> {
 
 impl fmt::Display for ListOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.locks.is_empty(), self.partial) {
+        match (self.locks.is_empty() && self.latches.is_empty(), self.partial) {
             (true, true) => f.write_str("no node that answered has a lock")?,
             (true, false) => f.write_str("nothing is locked")?,
             (false, _) => {
-                let rows: Vec<&Row> = self.locks.iter().collect();
-                f.write_str(&lines(&rows, table::width()).join("\n"))?;
+                let latches = self.latches.iter().map(|row| &row.table_row);
+                let rows = self.locks.iter().map(|row| &row.table_row).chain(latches);
+                f.write_str(&lines(rows, table::width()).join("\n"))?;
             }
+        }
+        for cycle in &self.cycles {
+            write!(f, "\n{}", table::wrapped(&format!("* {cycle}"), table::width()))?;
         }
         if self.partial {
             write!(f, "\n{PARTIAL_LIST}")?;

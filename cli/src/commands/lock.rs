@@ -102,7 +102,8 @@ impl Lock {
     async fn ticket(&self, quorum: &Quorum, app: &App) -> Result<Ticket, Failure> {
         let options = super::lock_options(None, self.quorum_timeout.as_ref());
         let (names, wait) = (&*self.names, self.wait.as_ref());
-        let acquisition = Acquisition { names, shared: false, permits: None, wait, options };
+        let acquisition =
+            Acquisition { names, shared: false, permits: None, wait, options, permit_counts: None };
         match acquisition.acquire(quorum, app).await? {
             HeldLock::Lock(guard) => Ok(guard.into_ticket(*self.ticket_ttl).await?),
             HeldLock::Permit(_) => Err(Failure::internal("make a ticket", "the lock is a permit")),

@@ -12,6 +12,7 @@ pub(crate) mod elect;
 pub(crate) mod force_unlock;
 pub(crate) mod init;
 pub(crate) mod inspect;
+pub(crate) mod latch;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod man;
@@ -73,6 +74,7 @@ impl Command {
             Self::Unlock(unlock) => unlock.perform(app).await,
             Self::Elect(elect) => elect.perform(app).await,
             Self::Observe(observe) => observe.perform(app).await,
+            Self::Latch(latch) => latch.perform(app).await,
             Self::Inspect(inspect) => inspect.perform(app).await,
             Self::List(list) => list.perform(app).await,
             Self::Top(top) => top.perform(app).await,

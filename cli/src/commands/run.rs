@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    future::pending,
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::PathBuf,
 };
@@ -16,6 +17,7 @@ use crate::{
     exit::Exit,
     failure::Failure,
     name, number,
+    permit_count_report::PermitCountReport,
     settings::Settings,
     supervise::{
         Job, JobEnd, LeaseTrouble,
@@ -154,15 +156,33 @@ impl Run {
         let short_wait = self.wait.as_deref().filter(|wait| **wait < settings.effective.connect_timeout);
         let builder = settings.builder_within(self.quorum_timeout.as_deref().or(short_wait).copied());
         app.with_quorum_and_signals(&settings, builder, async |quorum, signals| {
-            let guard = tokio::select! {
+            let permit_counts = self.permits.zip(self.names.first()).map(|(permits, name)| {
+                PermitCountReport::new(quorum, name.as_bytes(), permits, &app.messages)
+            });
+            let acquired = tokio::select! {
                 biased;
                 signal = signals.end(&app.messages) => return Ok(Exit::Signal(signal as u8)),
-                acquired = self.acquire(ticket, quorum, app) => acquired?,
+                acquired = self.acquire(ticket, quorum, permit_counts.as_ref(), app) => acquired,
             };
+            permit_counts.iter().for_each(PermitCountReport::look);
+            let guard = acquired?;
             let (variables, subject) = (self.variables(&guard), self.shown());
             let job = Job { command: &self.what.words(), subject, variables, rule };
-            let ended = job.run(guard.lease(), signals, app).await?;
-            self.unlock(guard, ended, app).await
+            let reporting = async {
+                match &permit_counts {
+                    Some(report) => report.run().await,
+                    None => pending().await,
+                }
+            };
+            let ended = tokio::select! {
+                biased;
+                ended = job.run(guard.lease(), signals, app) => ended?,
+                never = reporting => match never {},
+            };
+            let unlocked = self.unlock(guard, ended, app).await;
+            // The nodes that have confirmed the unlock have answered the earlier request of the check.
+            permit_counts.iter().for_each(PermitCountReport::look);
+            unlocked
         })
         .await
     }
@@ -182,6 +202,7 @@ impl Run {
         &self,
         ticket: Option<&Ticket>,
         quorum: &Quorum,
+        permit_counts: Option<&PermitCountReport<'_>>,
         app: &App,
     ) -> Result<HeldLock, Failure> {
         let mut options = super::lock_options(self.ttl.as_ref(), self.quorum_timeout.as_ref());
@@ -193,8 +214,8 @@ impl Run {
             return guard.map(HeldLock::Lock).ok_or_else(|| self.spent());
         }
         let Self { names, shared, permits, wait, .. } = self;
-        let acquisition =
-            Acquisition { names, shared: *shared, permits: *permits, wait: wait.as_ref(), options };
+        let (shared, permits, wait) = (*shared, *permits, wait.as_ref());
+        let acquisition = Acquisition { names, shared, permits, wait, options, permit_counts };
         acquisition.acquire(quorum, app).await
     }
 

@@ -3,7 +3,7 @@
 use std::{
     io::{self, IsTerminal},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use clap::Args;
@@ -23,18 +23,21 @@ use crate::{
     app::App,
     exit::Exit,
     failure::Failure,
-    locked::{Row, drawing::Drawing, of_listing, screen::Screen},
+    locked::{TableRow, drawing::Drawing, latches_of_listing, of_listing, screen::Screen},
     settings::Settings,
     stopwatch,
     supervise::signals::{Signals, ends},
+    wait_cycles::{CycleWatch, WaitCycle},
 };
 
-/// Watch the locks
+/// Watch the locks and latches
 ///
-/// Shows the same as `list` on a terminal, with a refresh after each interval. Keys: q, Esc and Ctrl-C
-/// end the command; arrows, j, k, PageUp, PageDown and Home scroll; s sorts by another column. If fewer nodes
-/// than a quorum answer, the table has the locks of these nodes, and the line above is marked as partial. If
-/// no node answers, the last table stays, with the error above the table. Logs of -v are written after the end.
+/// Shows the same as `list` on a terminal, with a refresh after each interval. Locks of clients that
+/// wait for each other are marked once they have waited for a second. Keys: q, Esc and Ctrl-C end the
+/// command; arrows, j, k, PageUp, PageDown and Home scroll; s sorts by another column. If fewer nodes
+/// than a quorum answer, the table has the locks of these nodes, and the line above is marked as
+/// partial. If no node answers, the last table stays, with the error above the table. Logs of -v are
+/// written after the end.
 #[derive(Args, Debug)]
 pub(crate) struct Top {
     /// A pattern for the names: `*` is any text, `?` any character [default: all locks]
@@ -56,8 +59,11 @@ struct ListingSource<'a> {
     pattern: Option<&'a str>,
 }
 
-/// The content of the screen: the rows, and the lines above the rows.
-type ScreenContent = (Vec<Row>, Vec<String>);
+/// A list of locks, with the instant at which the list began.
+struct TimedListing {
+    began: Instant,
+    listing: Listing,
+}
 
 impl Top {
     /// Draws the locks until a key or a signal ends the command.
@@ -128,6 +134,7 @@ impl Top {
     ) -> Result<Exit, Failure> {
         let mut drawing = Drawing::begin(&app.messages)?;
         let (mut events, mut screen) = (events()?, Screen::new(self.refresh));
+        let mut cycles = CycleWatch::default();
         let mut refreshing = Box::pin(source.list_after(Duration::ZERO));
         loop {
             drawing.draw(&mut screen)?;
@@ -146,7 +153,10 @@ impl Top {
                 }
                 listed = &mut refreshing => {
                     match listed {
-                        Ok((rows, problems)) => screen.show(rows, problems),
+                        Ok(TimedListing { began, listing }) => {
+                            let cycles = cycles.look(&listing, began, stopwatch::now());
+                            screen.show(rows(&listing, &cycles), source.notices(&listing, &cycles));
+                        }
                         Err(failure) => screen.show_failure(failure.in_one_line()),
                     }
                     refreshing.set(source.list_after(self.refresh));
@@ -157,11 +167,17 @@ impl Top {
 }
 
 impl ListingSource<'_> {
-    async fn list_after(&self, delay: Duration) -> Result<ScreenContent, Failure> {
+    async fn list_after(&self, delay: Duration) -> Result<TimedListing, Failure> {
         stopwatch::pause(delay).await;
-        let listing = self.list().await?;
-        let partial = self.is_partial(&listing).then(|| PARTIAL_LIST.to_owned());
-        Ok((of_listing(&listing), partial.into_iter().chain(silent_nodes(&listing)).collect()))
+        let began = stopwatch::now();
+        Ok(TimedListing { began, listing: self.list().await? })
+    }
+
+    /// Returns the lines above the rows: the nodes that did not answer, and the cycles.
+    fn notices(&self, listing: &Listing, cycles: &[WaitCycle]) -> Vec<String> {
+        let partial = self.is_partial(listing).then(|| PARTIAL_LIST.to_owned());
+        let cycles = cycles.iter().map(|cycle| format!("* {}", cycle.shown(true)));
+        partial.into_iter().chain(silent_nodes(listing)).chain(cycles).collect()
     }
 
     /// Lists the locks by a quorum. Without a quorum, lists the locks of the nodes that answer.
@@ -183,6 +199,12 @@ impl ListingSource<'_> {
     fn is_partial(&self, listing: &Listing) -> bool {
         self.nodes.saturating_sub(listing.silent().count()) < self.needed
     }
+}
+
+/// Returns the rows of the locks and latches, in the order of `list`.
+fn rows(listing: &Listing, cycles: &[WaitCycle]) -> Vec<TableRow> {
+    let locks = of_listing(listing, cycles).into_iter().map(|row| row.table_row);
+    locks.chain(latches_of_listing(listing).into_iter().map(|row| row.table_row)).collect()
 }
 
 /// Starts a thread that reads keys and changes of the terminal's size, and returns the receiver of these events. The

@@ -11,6 +11,8 @@ use crate::connect::{Disconnected, Reply};
 pub(crate) struct Facts {
     pub(crate) expected: ExpectedSettings,
     pub(crate) nodes: Vec<NodeFacts>,
+    /// The cycles of clients that wait for each other, as texts, or the reason for which the locks could not be listed.
+    pub(crate) cycles: Result<Vec<String>, String>,
 }
 
 /// The settings that the nodes have to fit.

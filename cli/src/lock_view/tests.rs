@@ -17,12 +17,6 @@ fn node(number: u8, holder: Option<Holder>) -> NodeLockView {
     }
 }
 
-impl LockView {
-    pub(crate) fn sample() -> Self {
-        view()
-    }
-}
-
 fn view() -> LockView {
     let holder = Holder {
         owner: Some(OWNER.to_owned()),
@@ -43,6 +37,10 @@ fn view() -> LockView {
         needed: 3,
         holder: Some(holder.clone()),
         readers: Vec::new(),
+        election: false,
+        waiters: 0,
+        queue: Vec::new(),
+        latch: None,
         nodes: nodes.collect(),
     }
 }
@@ -56,6 +54,40 @@ fn a_terminal_of_80_columns_shows_one_line_per_node() {
         assert_eq!(rows.count(), 1, "{shown}");
     }
     assert_eq!((shown.matches(OWNER).count(), shown.matches("5f0c1f1e…:1234").count()), (1, 4), "{shown}");
+}
+
+/// Returns a view with this number of waiters, of which the first `shown` are known.
+fn view_with_waiters(waiters: u32, shown: u32) -> LockView {
+    let waiter = |number| WaiterView {
+        waiter: format!("job-{number}:77/{OWNER}:{number}"),
+        label: (number > 0).then(|| format!("job-{number}:77")),
+        shared: false,
+    };
+    LockView { waiters, queue: (0..shown).map(waiter).collect(), ..view() }
+}
+
+#[test]
+fn all_waiters_are_named_up_to_a_bound() {
+    assert_eq!(view().waiting(true), None);
+    let few = view_with_waiters(3, 3);
+    assert_eq!(few.waiting(true).unwrap(), "3 waiters: job-0:77…:0, job-1:77, job-2:77");
+    assert!(few.waiting(false).unwrap().contains(OWNER));
+    let candidates = LockView { election: true, ..view_with_waiters(1, 1) };
+    assert!(candidates.waiting(true).unwrap().starts_with("1 candidate: job-0:77"));
+    assert!(candidates.conclusion().starts_with("nightly-report is led by "), "{}", candidates.conclusion());
+    for (waiters, known) in [(20, 20), (90, 64)] {
+        let many = view_with_waiters(waiters, known).waiting(true).unwrap();
+        assert!(many.ends_with(&format!(", job-15:77 and {} more", waiters - 16)), "{many}");
+    }
+    // The entries of all waiters have just ended.
+    assert_eq!(view_with_waiters(2, 0).waiting(true).unwrap(), "2 waiters: 2 more");
+    let shown = view_with_waiters(90, 64).shown(Some(80));
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    assert_eq!(
+        shown.lines().last(),
+        view().shown(Some(80)).lines().last(),
+        "the conclusion is the last line"
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::iter::zip;
 
 use super::{
-    Row,
+    TableRow,
     fitting::{fitted, padded, width},
 };
 
@@ -17,9 +17,9 @@ const MIN_WIDTH: usize = 9;
 
 /// Returns the head and a line for each row. The lines are fitted to a terminal with this number of columns, or left
 /// whole without a number.
-pub(crate) fn lines(rows: &[&Row], columns: Option<u16>) -> Vec<String> {
+pub(crate) fn lines<'a>(rows: impl IntoIterator<Item = &'a TableRow>, columns: Option<u16>) -> Vec<String> {
     let gap = if columns.is_some() { 1 } else { 2 };
-    let cells = |row: &&Row| {
+    let cells = |row: &TableRow| {
         let cells = row.cells.clone();
         let (owner, queue) = match columns {
             Some(_) => (cells.owner, cells.queue),
@@ -29,7 +29,7 @@ pub(crate) fn lines(rows: &[&Row], columns: Option<u16>) -> Vec<String> {
         [row.name.clone(), state, owner, cells.left, queue, cells.nodes, cells.differing]
     };
     let table: Vec<[String; 7]> =
-        std::iter::once(HEAD.map(str::to_owned)).chain(rows.iter().map(cells)).collect();
+        std::iter::once(HEAD.map(str::to_owned)).chain(rows.into_iter().map(cells)).collect();
     let mut widths = [0; 7];
     for line in &table {
         for (widest, cell) in zip(&mut widths, line) {

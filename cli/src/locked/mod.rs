@@ -8,5 +8,5 @@ pub(crate) mod screen;
 
 pub(crate) use self::{
     columns::lines,
-    row::{Row, of_listing},
+    row::{LatchRow, Row, TableRow, latches_of_listing, of_listing},
 };

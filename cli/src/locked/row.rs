@@ -1,18 +1,24 @@
-//! A lock in the output of `list` and `top`: as a row of a table, and as JSON.
+//! A lock or latch in the output of `list` and `top`: as a row of a table, and as JSON.
 
 use std::time::Duration;
 
 use redquorum::{
-    LeaseId,
-    inspection::{Inspection, Listing, LockName, LockState},
+    LeaseId, Resource,
+    inspection::{Inspection, LatchInspection, Listing, LockName, LockState},
 };
 use serde::Serialize;
 
 use crate::{
-    counted::counted,
+    counted::{counted, listed},
     duration,
+    latch_view::LatchView,
     lock_view::{LockView, short},
+    name,
+    wait_cycles::WaitCycle,
 };
+
+/// The largest number of waiters in a row.
+const MAX_WAITERS_NAMED: usize = 4;
 
 /// The kind of a lock, as in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -32,12 +38,14 @@ enum LockKind {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     kind: LockKind,
+    /// Whether the lock is a part of a cycle of clients that wait for each other.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    in_cycle: bool,
     /// The fields that `inspect` prints, too.
     #[serde(flatten)]
-    view: LockView,
+    pub(crate) view: LockView,
     /// The fencing counter: the token of the last lease, or a larger number after failed attempts.
     counter: Option<u64>,
-    pub(crate) waiters: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_waiter: Option<String>,
     /// The number of nodes that agree with the quorum.
@@ -45,14 +53,19 @@ pub(crate) struct Row {
     /// The nodes that differ from the quorum.
     differing: Vec<String>,
     #[serde(skip)]
+    pub(crate) table_row: TableRow,
+}
+
+/// A row of the table, with the figures that `top` sorts and counts by.
+#[derive(Clone, Debug)]
+pub(crate) struct TableRow {
     pub(crate) name: String,
-    /// The semaphore, if the lock is a slot.
-    #[serde(skip)]
+    pub(crate) is_latch: bool,
+    /// The semaphore, if the row is a slot.
     pub(crate) semaphore: Option<Vec<u8>>,
-    /// The remaining ttl; `None` for a lock without a ttl, or without a quorum.
-    #[serde(skip)]
+    /// The remaining ttl; `None` for a row without a ttl, or without a quorum.
     pub(crate) left: Option<Duration>,
-    #[serde(skip)]
+    pub(crate) waiters: u32,
     pub(crate) cells: Cells,
 }
 
@@ -65,39 +78,84 @@ pub(crate) struct Cells {
     pub(crate) owner: String,
     pub(crate) left: String,
     pub(crate) waiters: String,
-    /// The number of waiters with the first waiter.
+    /// The number of waiters with the first waiters.
     pub(crate) queue: String,
     /// The number of nodes that have the lock, and the number of all nodes.
     pub(crate) nodes: String,
     pub(crate) differing: String,
 }
 
-/// Returns a row for each lock, in the order of the names.
-pub(crate) fn of_listing(listing: &Listing) -> Vec<Row> {
-    listing.locks().map(|(lock, found)| Row::new(lock, found)).collect()
+/// Returns a row for each lock, in the order of the names. Locks that are a part of a cycle are marked.
+pub(crate) fn of_listing(listing: &Listing, cycles: &[WaitCycle]) -> Vec<Row> {
+    let row = |(lock, found): (&LockName, &Inspection)| {
+        let mut row = Row::new(lock, found);
+        if cycles.iter().any(|cycle| cycle.has(lock)) {
+            row.mark();
+        }
+        row
+    };
+    listing.locks().map(row).collect()
+}
+
+/// A latch in the table of `list`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LatchRow {
+    #[serde(flatten)]
+    view: LatchView,
+    /// The number of nodes that have a record of the latch.
+    nodes: usize,
+    #[serde(skip)]
+    pub(crate) table_row: TableRow,
+}
+
+/// Returns a row for each latch, in the order of the names.
+pub(crate) fn latches_of_listing(listing: &Listing) -> Vec<LatchRow> {
+    listing.latches().map(|(name, found)| LatchRow::new(name, found)).collect()
+}
+
+impl LatchRow {
+    fn new(name: &Resource, found: &Inspection) -> Self {
+        let name = name.as_bytes();
+        let latch = found.latch();
+        let view = match &latch {
+            Some(latch) => LatchView::new(name, latch),
+            // The nodes with a record did not answer the inspection.
+            None => LatchView::unknown(name, None, false),
+        };
+        let nodes = latch.as_ref().map_or(0, |latch| latch.nodes());
+        let state = match &latch {
+            Some(latch) if latch.is_open() => "open",
+            Some(_) => "closed",
+            None => "unclear",
+        };
+        let left = latch.as_ref().map(LatchInspection::remaining);
+        let cells = Cells {
+            state,
+            whole_owner: view.cell(),
+            owner: view.cell(),
+            left: left.map_or_else(|| "-".to_owned(), duration::coarse),
+            waiters: "-".to_owned(),
+            queue: "-".to_owned(),
+            nodes: format!("{nodes}/{}", found.nodes().count()),
+            differing: "-".to_owned(),
+        };
+        let name = format!("latch {}", name::shown(name));
+        let table_row = TableRow { name, is_latch: true, semaphore: None, left, waiters: 0, cells };
+        Self { view, nodes, table_row }
+    }
 }
 
 impl Row {
-    #[cfg(test)]
-    pub(crate) fn sample(name: &str, left: Duration, waiters: u32, cells: Cells) -> Self {
-        Self {
-            kind: LockKind::Resource,
-            view: LockView::sample(),
-            counter: None,
-            waiters,
-            first_waiter: None,
-            agreeing: 5,
-            differing: Vec::new(),
-            name: name.to_owned(),
-            semaphore: None,
-            left: Some(left),
-            cells,
-        }
+    /// Returns the row of a slot of a semaphore, which may be free.
+    pub(crate) fn of_slot(semaphore: &[u8], slot: usize, found: &Inspection) -> Self {
+        let view = LockView::of_slot(semaphore, slot, found);
+        let name = format!("slot {slot} of {}", name::shown(semaphore));
+        Self::with((LockKind::Slot, view), name, Some(semaphore), found)
     }
 
     pub(crate) fn new(lock: &LockName, found: &Inspection) -> Self {
         let resource = lock.name().as_bytes();
-        let (kind, view) = match lock {
+        let kind_and_view = match lock {
             LockName::Slot { slot, .. } => (LockKind::Slot, LockView::of_slot(resource, *slot, found)),
             LockName::MultiPermit { .. } => {
                 (LockKind::MultiPermit, LockView::of_multi_permit(resource, found))
@@ -105,45 +163,73 @@ impl Row {
             LockName::ReleaseWatcher { .. } => (LockKind::ReleaseWatcher, LockView::new(resource, found)),
             _ => (LockKind::Resource, LockView::new(resource, found)),
         };
+        let semaphore = matches!(lock, LockName::Slot { .. }).then_some(resource);
+        Self::with(kind_and_view, lock.to_string(), semaphore, found)
+    }
+
+    /// Marks the lock as a part of a cycle of clients that wait for each other.
+    fn mark(&mut self) {
+        self.in_cycle = true;
+        let state = &mut self.table_row.cells.state;
+        *state = match *state {
+            "held" => "held*",
+            "led" => "led*",
+            "shared" => "shared*",
+            state => state,
+        };
+    }
+
+    fn with(
+        (kind, view): (LockKind, LockView),
+        name: String,
+        semaphore: Option<&[u8]>,
+        found: &Inspection,
+    ) -> Self {
         let state = found.state();
+        let is_free = view.is_free() && !view.is_held_anywhere();
         let is_held = matches!(state, LockState::Held | LockState::Shared);
         let left = found.remaining().filter(|left| is_held && *left < Duration::MAX);
         let differing: Vec<String> = found.differing().map(|node| node.address().to_owned()).collect();
         let nodes_with_lock = if is_held { found.agreeing() } else { differing.len() };
         let shown_state = match state {
+            LockState::Held if found.is_led() => "led",
             LockState::Held => "held",
             LockState::Shared => "shared",
+            LockState::Free if is_free => "free",
             LockState::Free => "no quorum",
             _ => "unclear",
         };
         let no_end = if is_held { "no end" } else { "-" };
         let cells = Cells {
             state: shown_state,
-            whole_owner: owner_of(found, |owner| owner.to_string()),
-            owner: owner_of(found, short_name),
+            whole_owner: if is_free { "-".to_owned() } else { owner_of(found, |owner| owner.to_string()) },
+            owner: if is_free { "-".to_owned() } else { owner_of(found, short_name) },
             left: left.map_or_else(|| no_end.to_owned(), duration::shown),
             waiters: found.waiters().to_string(),
-            queue: match found.first_waiter() {
-                Some(first) => format!("{}: {}", found.waiters(), short_name(first)),
-                None => found.waiters().to_string(),
-            },
+            queue: queue_of(found),
             nodes: format!("{nodes_with_lock}/{}", found.nodes().count()),
             differing: if differing.is_empty() { "-".to_owned() } else { differing.join(",") },
         };
+        let semaphore = semaphore.map(<[u8]>::to_vec);
+        let table_row = TableRow { name, is_latch: false, semaphore, left, waiters: found.waiters(), cells };
         Self {
             kind,
+            in_cycle: false,
             view,
             counter: found.counter(),
-            waiters: found.waiters(),
             first_waiter: found.first_waiter().map(ToString::to_string),
             agreeing: found.agreeing(),
             differing,
-            name: lock.to_string(),
-            semaphore: matches!(lock, LockName::Slot { .. }).then(|| resource.to_vec()),
-            left,
-            cells,
+            table_row,
         }
     }
+}
+
+/// Returns the number of waiters, and the first waiters in the order of the queue.
+fn queue_of(found: &Inspection) -> String {
+    let waiters = found.waiters();
+    let names = listed(found.queue().map(short_name), MAX_WAITERS_NAMED, waiters as usize);
+    if names.is_empty() { waiters.to_string() } else { format!("{waiters}: {names}") }
 }
 
 /// Returns the label of an owner's client, or the shortened owner. A ticket has no client.

@@ -11,7 +11,7 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::{Row, fitting::fitted, lines};
+use super::{TableRow, fitting::fitted, lines};
 use crate::{counted::counted, duration};
 
 /// The order of the rows.
@@ -48,8 +48,8 @@ impl RowOrder {
 pub(crate) struct Screen {
     interval: Duration,
     /// The rows in the order of the names; `None` before the first listing.
-    rows: Option<Vec<Row>>,
-    /// The silent nodes, or the failure of the last listing.
+    rows: Option<Vec<TableRow>>,
+    /// The silent nodes and the cycles, or the failure of the last listing.
     problems: Vec<String>,
     order: RowOrder,
     /// The number of rows above the first visible row.
@@ -64,10 +64,10 @@ impl Screen {
         Self { interval, rows, problems, order, scrolled: 0, page: 1 }
     }
 
-    /// Replaces the rows and the silent nodes.
-    pub(crate) fn show(&mut self, rows: Vec<Row>, silent: Vec<String>) {
+    /// Replaces the rows, and the lines above the rows.
+    pub(crate) fn show(&mut self, rows: Vec<TableRow>, problems: Vec<String>) {
         self.rows = Some(rows);
-        self.problems = silent;
+        self.problems = problems;
     }
 
     /// Shows the failure of a listing. The rows of the last listing stay.
@@ -95,8 +95,8 @@ impl Screen {
         false
     }
 
-    fn sorted(&self) -> Vec<&Row> {
-        let mut rows: Vec<&Row> = self.rows.iter().flatten().collect();
+    fn sorted(&self) -> Vec<&TableRow> {
+        let mut rows: Vec<&TableRow> = self.rows.iter().flatten().collect();
         match self.order {
             RowOrder::Name => {}
             RowOrder::Left => rows.sort_by_key(|row| row.left.unwrap_or(Duration::MAX)),
@@ -108,8 +108,17 @@ impl Screen {
     fn head(&self) -> String {
         let interval = duration::shown(self.interval);
         let Some(rows) = &self.rows else { return format!("redquorum top: loading; every {interval}") };
-        let (locks, waiting) = (counted(rows.len(), "lock"), waiting(rows));
-        format!("redquorum top: {locks}, {waiting} waiting; every {interval}, by {}", self.order.shown())
+        let latches = rows.iter().filter(|row| row.is_latch).count();
+        let (locks, waiting) = (counted(rows.len() - latches, "lock"), waiting(rows));
+        let latches = match latches {
+            0 => String::new(),
+            1 => ", 1 latch".to_owned(),
+            latches => format!(", {latches} latches"),
+        };
+        format!(
+            "redquorum top: {locks}{latches}, {waiting} waiting; every {interval}, by {}",
+            self.order.shown()
+        )
     }
 
     /// Draws the screen, and limits the scrolling to the existing rows.
@@ -126,7 +135,7 @@ impl Screen {
         ])
         .areas(frame.area());
         let rows = self.sorted();
-        let lines = lines(&rows, Some(width));
+        let lines = lines(rows.iter().copied(), Some(width));
         let count = rows.len();
         let page = usize::from(body.height);
         let scrolled = self.scrolled.min(count.saturating_sub(page));
@@ -150,7 +159,7 @@ impl Screen {
 
 /// Returns an estimate of the number of waiters. A waiter for any permit of a semaphore is in the queues of several
 /// slots, so only the longest queue of each semaphore counts.
-fn waiting(rows: &[Row]) -> u64 {
+fn waiting(rows: &[TableRow]) -> u64 {
     let mut of_semaphores: BTreeMap<&[u8], u32> = BTreeMap::new();
     let mut waiting = 0;
     for row in rows {

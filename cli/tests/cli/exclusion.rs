@@ -140,7 +140,9 @@ async fn a_run_is_refused_while_another_run_has_the_only_permit() {
         "{}",
         stderr(&refused)
     );
-    assert!(stdout(&shown).contains("slot 0 of job is held by "), "{}", stdout(&shown));
+    let rows = stdout(&shown);
+    assert!(rows.lines().any(|row| row.starts_with("slot 0 of job ") && row.contains(" held ")), "{rows}");
+    assert!(rows.ends_with("1 of 1 permit of job in use\n"), "{rows}");
     assert!(stdout(&unlocked).contains("unlocked on 3 of 3 nodes"), "{}", stdout(&unlocked));
 }
 

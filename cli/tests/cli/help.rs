@@ -34,6 +34,7 @@ async fn the_help_of_every_command_matches_its_file() {
         "unlock",
         "elect",
         "observe",
+        "latch",
         "inspect",
         "list",
         "top",

@@ -2,6 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 
+use futures::future::join_all;
 use redquorum::{LockOptions, Quorum, admin};
 use redquorum_tests::Cluster;
 use rustix::process::Signal;
@@ -435,7 +436,7 @@ async fn slots_in_use_beyond_the_permit_count_are_reported() {
     let cluster = Cluster::start(3).await;
     let quorum = client(&cluster).await;
     let gpus = quorum.semaphore("gpu", 4);
-    let _permits = futures::future::join_all((0..4).map(|_| gpus.acquire())).await;
+    let _permits = join_all((0..4).map(|_| gpus.acquire())).await;
     for (permits, reported) in [
         ("4", ""),
         (
@@ -447,6 +448,83 @@ async fn slots_in_use_beyond_the_permit_count_are_reported() {
         let shown = output(command_on(&cluster, ["inspect", "gpu", "-n", permits])).await;
         assert_eq!((exit_code(&shown), &*stderr(&shown)), (0, reported));
     }
+}
+
+#[tokio::test]
+async fn slots_of_a_semaphore_are_a_table_with_their_holders() {
+    let cluster = Cluster::start(3).await;
+    let builder = || Quorum::builder().nodes(cluster.urls());
+    admin::init(&builder()).await.unwrap();
+    let label = "training-worker-7.eu-central-1.internal:4711";
+    let [one, other] = [label, "job-2"].map(|label| builder().label(label));
+    let (one, other) = (one.connect().await.unwrap(), other.connect().await.unwrap());
+    let permits = [
+        one.semaphore("gpu", 3).acquire().await.unwrap(),
+        other.semaphore("gpu", 3).acquire().await.unwrap(),
+    ];
+    cluster.server(2).kill().await;
+    for columns in [None, Some(80)] {
+        let inspect = command_on(&cluster, ["inspect", "gpu", "-n", "3"]);
+        let shown = match columns {
+            None => output(inspect).await,
+            Some(columns) => wait_for_output(on_a_terminal_of(24, columns, &inspect).spawn().unwrap()).await,
+        };
+        let text = stdout(&shown).replace('\r', "");
+        assert_eq!(exit_code(&shown), 0, "{text}{}", stderr(&shown));
+        for (slot, owner) in [(permits[0].slot(), "training-w"), (permits[1].slot(), "job-2")] {
+            let row =
+                text.lines().find(|line| line.starts_with(&format!("slot {slot} of gpu "))).expect(&text);
+            assert!(row.contains("held") && row.contains(owner) && row.contains("2/3"), "{text}");
+        }
+        assert_eq!(text.lines().filter(|line| line.contains(" free ")).count(), 1, "{text}");
+        assert_eq!(text.matches(&format!("127.0.0.1:{}: ", cluster.server(2).port())).count(), 1, "{text}");
+        assert_eq!(text.trim_end().lines().last(), Some("2 of 3 permits of gpu in use"), "{text}");
+        assert!(columns.is_none() || text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn the_waiters_of_a_lock_and_the_candidates_of_an_election_are_named() {
+    let cluster = Cluster::start(3).await;
+    let builder = || Quorum::builder().nodes(cluster.urls());
+    admin::init(&builder()).await.unwrap();
+    let clients = join_all(["a", "b", "c"].map(|label| builder().label(label).connect())).await;
+    let clients: Vec<Quorum> = clients.into_iter().map(Result::unwrap).collect();
+    let _held = clients[0].red_lock("job").lock().await.unwrap();
+    let leadership = clients[0].election("leader").campaign("a").await.unwrap();
+    let mut waiters = Vec::new();
+    for (ahead, client) in clients[1..].iter().enumerate() {
+        let (lock, election) = (client.red_lock("job"), client.election("leader"));
+        waiters.push(tokio::spawn(async move { drop(lock.lock().await) }));
+        waiters.push(tokio::spawn(async move { drop(election.campaign("b").await) }));
+        let are_queued = async || {
+            let counts =
+                ["job", "leader"].map(async |name| clients[0].inspect(name).await.unwrap().waiters());
+            join_all(counts).await == [ahead as u32 + 1; 2]
+        };
+        redquorum_tests::eventually(TIME_LIMIT, "the waiters are queued", are_queued).await;
+    }
+    let shown = async |name| stdout(&output(command_on(&cluster, ["inspect", name])).await);
+    let text = shown("job").await;
+    let line = text.lines().find(|line| line.starts_with("2 waiters: ")).expect(&text);
+    assert!(line.find("b/") < line.find(", c/"), "{line}");
+    let text = shown("leader").await;
+    assert!(text.contains("\n2 candidates: b/"), "{text}");
+    let leader = format!("leader is led by {}, for ", leadership.id());
+    assert!(text.lines().last().unwrap().starts_with(&leader), "{text}");
+    let inspected = json(&output(command_on(&cluster, ["--json", "inspect", "leader"])).await).remove(0);
+    assert_eq!((&inspected["election"], &inspected["waiters"]), (&true.into(), &2.into()));
+    let labels: Vec<&Value> =
+        inspected["queue"].as_array().unwrap().iter().map(|one| &one["label"]).collect();
+    assert_eq!(labels, ["b", "c"]);
+    // On a terminal, the list names the waiters, too.
+    let list = command_on(&cluster, ["list"]);
+    let text = stdout(&wait_for_output(on_a_terminal_of(24, 80, &list).spawn().unwrap()).await);
+    let rows: Vec<&str> = text.lines().map(str::trim_end).collect();
+    assert!(rows.iter().any(|row| row.starts_with("job ") && row.contains(" 2: b, c ")), "{text}");
+    assert!(rows.iter().any(|row| row.starts_with("leader ") && row.contains(" led ")), "{text}");
+    assert!(rows.iter().all(|row| row.chars().count() <= 80), "{text}");
+    waiters.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 /// One client has the turn, and waits for the last of four permits. Another client waits for the turn, to acquire a

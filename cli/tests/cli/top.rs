@@ -100,6 +100,35 @@ async fn top_shows_the_locks_of_the_nodes_that_answer_without_a_quorum() {
     }
 }
 
+/// The interval is shorter than the second for which a cycle has to last.
+#[tokio::test]
+async fn top_shows_latches_and_marks_cycles_as_list_does() {
+    let (cluster, web) = cluster_with_lock_client().await;
+    let job = Quorum::builder().nodes(cluster.urls()).label("job-2").connect().await.unwrap();
+    web.latch("deploy", 3).arrive().await.unwrap();
+    let [a, b] = [web.red_lock("a").lock().await.unwrap(), job.red_lock("b").lock().await.unwrap()];
+    cluster.server(2).kill().await;
+    let pty = Pty::open(80);
+    let top = pty.spawn(command_on(&cluster, ["top", "--interval", "50ms"]));
+    pty.wait_until_shown("redquorum top: 2 locks, 1 latch, 0 waiting").await;
+    pty.wait_until_shown("latch deploy closed 1 of 3").await;
+    let waiters = [(&web, "b"), (&job, "a")].map(|(quorum, name)| {
+        let lock = quorum.red_lock(name);
+        tokio::spawn(async move { drop(lock.lock().await) })
+    });
+    for text in ["held*", "* 2 clients wait for each other: ", "2 waiting"] {
+        pty.wait_until_shown(text).await;
+    }
+    let shown = pty.screen().screen().contents();
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+    waiters.iter().for_each(tokio::task::JoinHandle::abort);
+    drop((a, b));
+    eventually(TIME_LIMIT, "the cycle has ended", async || !pty.screen().screen().contents().contains('*'))
+        .await;
+    pty.press("q");
+    assert_eq!(status(top).await, Some(0));
+}
+
 #[tokio::test]
 async fn signals_and_keys_end_top_on_a_blocked_terminal() {
     let (cluster, quorum) = cluster_with_lock_client().await;

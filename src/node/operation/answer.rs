@@ -65,6 +65,8 @@ pub(crate) enum Answer {
     Arrived(Arrivals),
     /// Latch: refused, because the node has recorded another count.
     CountMismatch(u32),
+    /// Count of permits: recorded, with the number that was recorded before, if any.
+    PermitsCounted { before: Option<u32> },
     /// Registration, initialisation, reconfiguration: done.
     Registered(Registration),
     /// Initialisation: refused, because the node belongs to a quorum, or may have forgotten a quorum.
@@ -160,6 +162,7 @@ impl From<&Answer> for NodeReply {
             | Answer::Listed(_)
             | Answer::Open
             | Answer::Arrived(_)
+            | Answer::PermitsCounted { .. }
             | Answer::Registered(_)
             | Answer::Inspected(_) => Self::Done,
             Answer::Held(Holder { lease_id, remaining, .. }) => {

@@ -1,13 +1,14 @@
-//! Inspect: returns the holder, counter, readers and waiters of a resource.
+//! Inspect: returns the holder, counter and readers of a resource, and on request the details: waiters, leadership, and
+//! the latch of the same name.
 
-use std::{slice, time::Duration};
+use std::{slice, sync::Arc, time::Duration};
 
 use crate::{
     node::{
         operation::{Abstention, Answer, AnswerSize, Arguments, Operate, ScriptReply, wire},
         parameters::{Incarnation, QuorumParameters},
     },
-    values::{Fingerprint, LeaseId, Resource},
+    values::{Arrivals, Fingerprint, LeaseId, Resource},
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub(crate) struct Inspect {
     pub(crate) resource: Resource,
     /// The maximum number of readers in the answer.
     pub(crate) max_readers: u32,
+    /// The maximum number of waiters, and of arrivals at a latch, in the answer. With 0, the answer has no details.
+    pub(crate) max_details: u32,
 }
 
 /// The state of one resource on one node.
@@ -32,22 +35,49 @@ pub(crate) struct InspectAnswer {
     pub(crate) abstention: Option<Abstention>,
     /// The readers with the rest of their ttls: the first to expire, at most the requested number.
     pub(crate) readers: Box<[(LeaseId, Duration)]>,
-    /// The wait queue of the resource, unless it is empty.
-    pub(crate) waiters: Option<Box<WaitersInfo>>,
+    /// The details, if they were requested.
+    pub(crate) details: Option<Box<InspectDetails>>,
 }
 
-/// The wait queue of a resource at one node.
+/// The details of a resource at one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct InspectDetails {
+    /// The number of waiters in the wait queue.
+    pub(crate) waiters: u32,
+    /// The first waiters in the order of the wait queue, at most the requested number.
+    pub(crate) queue: Box<[LeaseId]>,
+    /// Whether the holder has proclaimed a value, as the leader of an election does.
+    pub(crate) leads: bool,
+    /// The latch of the same name, if the node has a record of the latch.
+    pub(crate) latch: Option<LatchInfo>,
+}
+
+/// The state of a latch at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WaitersInfo {
+pub(crate) struct LatchInfo {
+    /// The number of arrivals that opens the latch.
     pub(crate) count: u32,
-    pub(crate) first: LeaseId,
+    pub(crate) is_open: bool,
+    /// The number of recorded arrivals.
+    pub(crate) arrived: u32,
+    /// The recorded arrivals; none if there are more than the requested number.
+    pub(crate) arrivals: Arrivals,
+    /// The time for which the node keeps the latch.
+    pub(crate) remaining: Duration,
 }
 
 /// The number of readers of a resource that an inspection shows.
 pub(crate) const READERS_SHOWN: u32 = 16;
 
+/// The number of waiters, and of arrivals at a latch, that an inspection with details shows.
+pub(crate) const DETAILS_SHOWN: u32 = 32;
+
 /// The largest number of bytes of a reader in an answer: its lease id, and the rest of its ttl.
 const MAX_READER_BYTES: usize = 256;
+
+/// The largest number of bytes of a waiter or an arrival in an answer: the label, the uuid, the number and the suffix of
+/// an id, and the ends of both lines.
+const MAX_DETAIL_BYTES: usize = 128;
 
 /// The holder of a resource at one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,24 +97,25 @@ impl Operate for Inspect {
 
     fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
         arguments.name("inspect", 1);
-        arguments.number(u64::from(self.max_readers));
+        arguments.number(u64::from(self.max_readers)).number(u64::from(self.max_details));
     }
 
     fn longest_answer(&self) -> AnswerSize {
-        let readers = self.max_readers as usize;
-        AnswerSize { bytes: readers * MAX_READER_BYTES, values: 2 * readers }
+        let (readers, details) = (self.max_readers as usize, self.max_details as usize);
+        // The details have waiters and arrivals.
+        let bytes = readers * MAX_READER_BYTES + 2 * details * MAX_DETAIL_BYTES;
+        AnswerSize { bytes, values: 2 * (readers + details) }
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
         let ScriptReply::Tagged(
             b"inspected",
-            [counter, incarnation, fingerprint, abstains, waiters, first_waiter, holder @ ..],
+            [counter, incarnation, fingerprint, abstains, details, holder @ ..],
         ) = reply
         else {
             return None;
         };
         let (held, readers) = held_by(holder)?;
-        let count = u32::try_from(wire::number(waiters)?).unwrap_or(u32::MAX);
         Some(Answer::Inspected(InspectAnswer {
             held,
             counter: wire::number(counter)?,
@@ -92,9 +123,40 @@ impl Operate for Inspect {
             fingerprint: wire::fingerprint(fingerprint),
             abstention: abstention(abstains),
             readers,
-            waiters: wire::lease_id(first_waiter)?.map(|first| Box::new(WaitersInfo { count, first })),
+            details: match details {
+                wire::Value::Array(fields) => Some(Box::new(details_in(fields)?)),
+                _ => None,
+            },
         }))
     }
+}
+
+fn details_in(fields: &[wire::Value]) -> Option<InspectDetails> {
+    let [waiters, leads, latch, queue @ ..] = fields else { return None };
+    let waiter = |value: &wire::Value| wire::bytes(value).map(LeaseId::from_wire);
+    Some(InspectDetails {
+        waiters: number(waiters)?,
+        queue: queue.iter().map(waiter).collect::<Option<_>>()?,
+        leads: wire::number(leads)? == 1,
+        // Another program may have written a key of another shape.
+        latch: if let wire::Value::Array(fields) = latch { latch_in(fields) } else { None },
+    })
+}
+
+fn latch_in(fields: &[wire::Value]) -> Option<LatchInfo> {
+    let [count, open, arrived, remaining, arrivals @ ..] = fields else { return None };
+    let arrival = |value: &wire::Value| wire::bytes(value).map(Arc::from);
+    Some(LatchInfo {
+        count: number(count)?,
+        is_open: wire::number(open)? == 1,
+        arrived: number(arrived)?,
+        arrivals: arrivals.iter().map(arrival).collect::<Option<_>>()?,
+        remaining: wire::milliseconds(remaining)?,
+    })
+}
+
+fn number(value: &wire::Value) -> Option<u32> {
+    wire::number(value).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 type Readers = Box<[(LeaseId, Duration)]>;

@@ -1,4 +1,4 @@
--- list.lua  ARGV cursor of SCAN, 0 at first  ->  listed cursor resource ... | no_scan
+-- list.lua  ARGV cursor of SCAN, 0 at first  ->  listed cursor key of a lock or a latch ... | no_scan
 node.arity.list = 1
 function node.list(_, cursor)
   -- A step scans about 100 keys, which delays other clients by a fraction of a millisecond.
@@ -13,7 +13,8 @@ function node.list(_, cursor)
     -- SCAN also returns keys that the user may not read, and these are left out. The name of a resource has at
     -- most 512 bytes, and somewhat more if the name is reserved, such as the name of a slot.
     local is_readable, held = pcall(node.holder, name)
-    if is_readable and held and #name <= 600 and node.is_lock(held) then
+    local is_latch = string.sub(name, 1, #$LATCH) == $LATCH
+    if is_readable and held and #name <= 600 and (is_latch or node.is_lock(held)) then
       reply[#reply + 1] = name
     end
   end

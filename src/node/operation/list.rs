@@ -1,4 +1,4 @@
-//! List: returns the held resources of a node, page by page.
+//! List: returns the held resources and the latches of a node, page by page.
 
 use crate::{
     node::{
@@ -19,12 +19,12 @@ pub(crate) struct List {
     pub(crate) cursor: u64,
 }
 
-/// One page of the resources held at a node.
+/// One page of the resources held at a node, and of the keys of latches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListPage {
     /// The cursor of the next page; 0 after the last page.
     pub(crate) cursor: u64,
-    /// The resources of the page. A resource may appear twice; a resource that is held from the first
+    /// The resources and keys of the page. A resource may appear twice; a resource that is held from the first
     /// page to the last is never missing.
     pub(crate) resources: Vec<Resource>,
 }

@@ -18,6 +18,7 @@
 //! | vacant | calls for any slot of a semaphore, or any of several resources |
 //! | proclaim, observe | elections |
 //! | latch | latches |
+//! | count-permits | semaphores |
 //! | inspect | inspections, holder checks, health checks, new clients and administration |
 //! | list, force-unlock, init, reconfigure | administration |
 //! | register | each new connection |
@@ -30,6 +31,7 @@ use crate::{
 
 mod answer;
 mod answer_size;
+mod count_permits;
 mod enqueue;
 mod force_unlock;
 mod init;
@@ -55,10 +57,11 @@ mod write_back;
 pub(crate) use self::{
     answer::{Abstention, Answer},
     answer_size::{AnswerSize, ORDINARY_VALUES},
+    count_permits::CountPermits,
     enqueue::{Enqueue, Queued},
     force_unlock::ForceUnlock,
     init::Init,
-    inspect::{HolderInfo, Inspect, InspectAnswer, READERS_SHOWN, WaitersInfo},
+    inspect::{DETAILS_SHOWN, HolderInfo, Inspect, InspectAnswer, InspectDetails, LatchInfo, READERS_SHOWN},
     latch::Latch,
     list::{List, ListPage},
     lock::{Holder, Lock},
@@ -170,6 +173,7 @@ operations! {
         Observe in "observe.lua",
         Vacant in "vacant.lua",
         Latch in "latch.lua",
+        CountPermits in "count_permits.lua",
         List in "list.lua",
         Register in "register.lua",
         Init in "init.lua",

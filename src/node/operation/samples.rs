@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Enqueue, ForceUnlock, Inspect, Latch, Lock, Observe, Operation, Proclaim, Proclamation,
-        QuarantineParameters, QuorumParameters, READERS_SHOWN, Renew, Resources, RestartGuard, Tombstone,
-        Transfer, Unlock, Withdraw, WriteBack,
+        DETAILS_SHOWN, Enqueue, ForceUnlock, Inspect, Latch, Lock, Observe, Operation, Proclaim,
+        Proclamation, QuarantineParameters, QuorumParameters, READERS_SHOWN, Renew, Resources, RestartGuard,
+        Tombstone, Transfer, Unlock, Withdraw, WriteBack,
     },
     values::{Fingerprint, LeaseId, Resource},
 };
@@ -122,7 +122,8 @@ pub(crate) fn force_unlock(names: &str) -> Operation {
 }
 
 pub(crate) fn inspect(name: &str) -> Operation {
-    Operation::Inspect(Inspect { resource: resource(name), max_readers: READERS_SHOWN })
+    let (resource, max_readers, max_details) = (resource(name), READERS_SHOWN, DETAILS_SHOWN);
+    Operation::Inspect(Inspect { resource, max_readers, max_details })
 }
 
 /// Returns a proclamation of a leader that was elected at the epoch's third second.

@@ -1,11 +1,14 @@
-//! Inspect in the pure node: the state of one resource.
+//! Inspect in the pure node: the state of one resource, and on request its details.
 
 use std::sync::Arc;
 
-use crate::node::{
-    operation::{Answer, HolderInfo, Inspect, InspectAnswer, WaitersInfo},
-    parameters::QuorumParameters,
-    state::{NodeState, NodeTime},
+use crate::{
+    node::{
+        operation::{Answer, HolderInfo, Inspect, InspectAnswer, InspectDetails, LatchInfo},
+        parameters::QuorumParameters,
+        state::{NodeState, NodeTime},
+    },
+    values::Arrivals,
 };
 
 impl NodeState {
@@ -22,11 +25,6 @@ impl NodeState {
             holds: u32::try_from(readers.len()).unwrap_or(u32::MAX).max(held.holds),
             remaining: Some(held.expires_at.remaining(now)),
         });
-        let queue = self.wait_queue(&inspect.resource, now);
-        let entries = queue.map(|queue| &queue.entries[..]).unwrap_or_default();
-        let waiters = entries.iter().filter(|entry| !entry.ends.is_past(now)).count();
-        let count = u32::try_from(waiters).unwrap_or(u32::MAX);
-        let first = entries.first().filter(|_| waiters > 0);
         let shown = readers.into_iter().take(inspect.max_readers as usize);
         Ok(Answer::Inspected(InspectAnswer {
             held,
@@ -35,7 +33,34 @@ impl NodeState {
             fingerprint: self.metadata().map(|metadata| metadata.fingerprint.clone()),
             abstention: self.abstention(parameters, now),
             readers: shown.map(|(end, lease_id)| (lease_id, end.remaining(now))).collect(),
-            waiters: first.map(|entry| Box::new(WaitersInfo { count, first: entry.waiter.clone() })),
+            details: (inspect.max_details > 0).then(|| Box::new(self.details(inspect, now))),
         }))
+    }
+
+    fn details(&self, inspect: &Inspect, now: NodeTime) -> InspectDetails {
+        let Inspect { resource, max_details, .. } = inspect;
+        let queue = self.wait_queue(resource, now);
+        let entries = queue.map(|queue| &queue.entries[..]).unwrap_or_default();
+        let waiters = entries.iter().filter(|entry| !entry.ends.is_past(now)).count();
+        let first = entries.iter().take(*max_details as usize).filter(|entry| !entry.ends.is_past(now));
+        let holder = self.held(resource, now).map(|held| &held.lease_id);
+        let leader = self.leader(resource, now).map(|leader| &leader.proclamation.lease_id);
+        let latch = self.latches.get(resource).filter(|record| !record.expires_at.is_past(now));
+        InspectDetails {
+            waiters: u32::try_from(waiters).unwrap_or(u32::MAX),
+            queue: first.map(|entry| entry.waiter.clone()).collect(),
+            leads: holder.is_some() && holder == leader,
+            latch: latch.map(|record| {
+                let arrived = u32::try_from(record.arrivals.len()).unwrap_or(u32::MAX);
+                let are_shown = arrived <= *max_details;
+                LatchInfo {
+                    count: record.count,
+                    is_open: record.is_open,
+                    arrived,
+                    arrivals: if are_shown { record.arrivals.clone() } else { Arrivals::new() },
+                    remaining: record.expires_at.remaining(now),
+                }
+            }),
+        }
     }
 }

@@ -22,6 +22,7 @@ use crate::{
 
 #[cfg(test)]
 mod broken;
+mod count_permits;
 mod counters;
 mod enqueue;
 mod force_unlock;
@@ -51,14 +52,15 @@ mod wait_queue;
 mod withdraw;
 mod write_back;
 
-#[cfg(test)]
-pub(crate) use self::{counters::LARGEST_COUNTER, wait_queue::QueueEntry};
 pub(crate) use self::{
+    count_permits::PermitCount,
     latch::LatchRecord,
     readers::ReaderRun,
     time::NodeTime,
     wait_queue::{Subscribers, WaitQueue},
 };
+#[cfg(test)]
+pub(crate) use self::{counters::LARGEST_COUNTER, wait_queue::QueueEntry};
 
 /// The data of a node.
 ///
@@ -80,6 +82,8 @@ pub(crate) struct NodeState {
     leaders: BTreeMap<Resource, LeaderRecord>,
     /// The latches, by the resource itself.
     latches: BTreeMap<Resource, LatchRecord>,
+    /// The recorded numbers of permits, by the semaphore.
+    permit_counts: BTreeMap<Resource, PermitCount>,
     /// The wait queues, by the resource itself.
     wait_queues: BTreeMap<Resource, WaitQueue>,
     /// The ends of the yield marks, by the resource itself.
@@ -156,6 +160,7 @@ impl NodeState {
             tombstones: BTreeMap::new(),
             leaders: BTreeMap::new(),
             latches: BTreeMap::new(),
+            permit_counts: BTreeMap::new(),
             wait_queues: BTreeMap::new(),
             yield_marks: BTreeMap::new(),
             writer_marks: BTreeMap::new(),
@@ -266,6 +271,7 @@ impl NodeState {
             Operation::Latch(latch) => {
                 self.ensure_may_vote(parameters, now).map(|()| self.latch(latch, now, subscribers))
             }
+            Operation::CountPermits(count) => self.admit(parameters).map(|()| self.count_permits(count, now)),
             Operation::List(_) => Ok(self.list(now)),
             Operation::Register(register) => self.register(parameters, register, now),
             Operation::Init(init) => self.init(parameters, init, now),
@@ -288,6 +294,7 @@ impl NodeState {
         self.tombstones.retain(|_, expires_at| !expires_at.is_past(now));
         self.leaders.retain(|_, leader| !leader.expires_at.is_past(now));
         self.latches.retain(|_, record| !record.expires_at.is_past(now));
+        self.permit_counts.retain(|_, count| !count.expires_at.is_past(now));
         self.wait_queues.retain(|_, wait_queue| !wait_queue.expires_at.is_past(now));
         self.yield_marks.retain(|_, until| !until.is_past(now));
         self.writer_marks.retain(|_, until| !until.is_past(now));

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use crate::{
     node::{
-        Answer, Holder, HolderInfo, InspectAnswer, Operation,
+        Answer, Holder, HolderInfo, Inspect, InspectAnswer, List, Operation,
         examples::{self, ExampleNode},
         names,
         operation::samples::{
-            force_unlock, inspect, lease_id, lock, parameters, renew, resource, take, unlock, write_back,
+            arrive, enqueue, force_unlock, inspect, lease_id, lock, parameters, renew, resource, take,
+            unlock, write_back,
         },
         state::{Counter, NodeMetadata, NodeState, NodeTime},
     },
@@ -288,7 +289,7 @@ fn an_inspection_returns_the_holder_and_changes_nothing() {
         fingerprint: None,
         abstention: None,
         readers: Box::default(),
-        waiters: None,
+        details: Some(Box::default()),
     };
     let free = inspected(None, 0);
     assert_eq!(node.ask_without_change(&inspect("a")), Answer::Inspected(free));
@@ -296,6 +297,54 @@ fn an_inspection_returns_the_holder_and_changes_nothing() {
     let by = HolderInfo { lease_id: Some(lease_id("me")), holds: 1, remaining: Some(Duration::from_secs(5)) };
     let held = inspected(Some(by), START + 1);
     assert_eq!(node.ask_without_change(&inspect("a")), Answer::Inspected(held));
+}
+
+#[test]
+fn the_details_of_an_inspection_are_bounded_and_have_no_ended_entries() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "me", 50_000, 0));
+    for (waiter, ttl) in [("one", 1000), ("two", 9000), ("three", 9000), ("four", 9000)] {
+        node.ask(&enqueue("a", waiter, waiter, 0, ttl));
+    }
+    for arrival in ["x", "y", "z"] {
+        node.ask(&arrive("a", 5, arrival));
+    }
+    node.milliseconds += 2000;
+    let mut details = |max_details| {
+        let inspect = Inspect { resource: resource("a"), max_readers: 0, max_details };
+        match node.ask_without_change(&Operation::Inspect(inspect)) {
+            Answer::Inspected(InspectAnswer { details, .. }) => details,
+            answer => panic!("{answer:?}"),
+        }
+    };
+    assert_eq!(details(0), None);
+    for (most, queue, arrivals) in
+        [(2, &["two"][..], 0), (3, &["two", "three"], 3), (9, &["two", "three", "four"], 3)]
+    {
+        let details = details(most).unwrap();
+        assert_eq!((details.waiters, details.leads), (3, false), "the first entry has ended");
+        assert_eq!(*details.queue, *queue.iter().map(|name| lease_id(name)).collect::<Vec<_>>());
+        let latch = details.latch.unwrap();
+        assert_eq!(
+            (latch.count, latch.arrived, latch.is_open, latch.arrivals.len()),
+            (5, 3, false, arrivals)
+        );
+    }
+}
+
+#[test]
+fn a_list_has_the_keys_of_latches() {
+    let mut node = Fixture::new();
+    node.ask(&arrive("l", 5, "x"));
+    let Answer::Listed(listed) = node.ask_without_change(&Operation::List(List { cursor: 0 })) else {
+        panic!()
+    };
+    assert_eq!(listed.resources, [names::latch(&resource("l"))]);
+    node.milliseconds += 60_001;
+    let Answer::Listed(listed) = node.ask_without_change(&Operation::List(List { cursor: 0 })) else {
+        panic!()
+    };
+    assert_eq!(listed.resources, []);
 }
 
 #[test]

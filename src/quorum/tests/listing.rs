@@ -152,6 +152,45 @@ async fn a_list_distinguishes_readers_waiters_and_permits() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_has_all_waiters_the_candidates_of_an_election_and_latches() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let held = quorum.red_lock("held").lock().await.unwrap();
+    let leadership = quorum.election("leader").campaign("a").await.unwrap();
+    quorum.latch("migrated", 3).arrive_as("one").await.unwrap();
+    let others = [client(&cluster), client(&cluster)];
+    let mut waiters = Vec::new();
+    for other in &others {
+        let (lock, election) = (other.red_lock("held"), other.election("leader"));
+        waiters.push(tokio::spawn(async move { drop(lock.lock().await) }));
+        waiters.push(tokio::spawn(async move { drop(election.campaign("b").await) }));
+        pass(Duration::from_millis(100)).await;
+    }
+    let listing = admin::list(&quorum, |_| true).await.unwrap();
+    let locks: Vec<_> = listing.locks().collect();
+    let shown: Vec<_> = locks
+        .iter()
+        .map(|(name, found)| (name.to_string(), found.is_led(), found.waiters(), found.queue().count()))
+        .collect();
+    assert_eq!(shown, [("held".to_owned(), false, 2, 2), ("leader".to_owned(), true, 2, 2)]);
+    let clients: Vec<_> =
+        others.iter().map(|other| other.client().context.lease_ids.name().to_vec()).collect();
+    for (_, found) in &locks {
+        let queue: Vec<_> = found.queue().filter_map(|waiter| waiter.client().map(<[u8]>::to_vec)).collect();
+        assert_eq!(queue, clients, "the queue is in order of arrival");
+    }
+    let [(name, found)] = &*listing.latches().collect::<Vec<_>>() else { panic!("{listing:?}") };
+    let latch = found.latch().unwrap();
+    assert_eq!((name.as_bytes(), latch.count(), latch.arrived()), (&b"migrated"[..], 3, 1));
+    // A node that has a record of the latch falls silent.
+    server(&cluster, 0).behave(Behaviour::Hanging);
+    let listing = admin::list(&quorum, |lock| lock.name().as_bytes() == b"migrated").await.unwrap();
+    assert_eq!((listing.latches().count(), listing.locks().count(), listing.silent().count()), (1, 0, 1));
+    waiters.iter().for_each(tokio::task::JoinHandle::abort);
+    drop((held, leadership));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_inspects_only_the_locks_that_the_filter_accepts() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);

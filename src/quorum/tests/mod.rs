@@ -7,3 +7,5 @@ mod connecting;
 mod health;
 mod listing;
 mod moving;
+#[cfg(feature = "__command")]
+mod wait_graph;

@@ -8,8 +8,8 @@ use std::{
 
 use futures::future::join_all;
 use redquorum::{
-    __command::{NodeConnector, connectors},
-    admin,
+    __command::{NodeConnector, connectors, list_answering},
+    QuorumBuilder, admin,
 };
 
 use super::facts::{ExpectedSettings, Facts, NodeFacts, ServerFacts};
@@ -17,6 +17,7 @@ use crate::{
     connect::{Disconnected, NodeConnection, hosts},
     failure::Failure,
     settings::Settings,
+    stopwatch, wait_cycles,
 };
 
 mod access;
@@ -26,6 +27,9 @@ pub(crate) mod metadata;
 
 /// The longest time for the queries of one node. A client has more patience with busy nodes.
 const MAX_QUERY_TIME: Duration = Duration::from_secs(5);
+
+/// The longest time for the lists of all locks.
+const MAX_LISTING_TIME: Duration = Duration::from_secs(10);
 
 /// Queries all nodes in parallel, and measures the rates of their clocks for the time `watch`. The permissions are
 /// checked for locks with the names in `names`, or for locks with any name if `names` is empty. With a number of
@@ -52,6 +56,7 @@ pub(crate) async fn gather(
         clients,
     };
     let timeout = settings.effective.connect_timeout.min(MAX_QUERY_TIME);
+    let votes_needed = expected.votes_needed;
     let nodes = connectors(&builder)?.into_iter().map(async |node| {
         let hosts = hosts(&node, timeout).await;
         NodeFacts {
@@ -63,7 +68,34 @@ pub(crate) async fn gather(
             server: query_server(&node, timeout, watch, names, clients.is_some()).await,
         }
     });
-    Ok(Facts { expected, nodes: join_all(nodes).await })
+    let (nodes, cycles) = tokio::join!(join_all(nodes), cycles(&builder, votes_needed));
+    Ok(Facts { expected, nodes, cycles })
+}
+
+/// Returns the cycles of clients that wait for each other, as texts.
+///
+/// # Errors
+///
+/// The reason for which the locks could not be listed.
+async fn cycles(builder: &QuorumBuilder, votes_needed: usize) -> Result<Vec<String>, String> {
+    let list = async || {
+        let listing =
+            list_answering(builder, |_| true).await.map_err(|_| "no node listed its locks".to_owned())?;
+        let silent: Vec<String> = listing.silent().map(|(node, error)| format!("{node}: {error}")).collect();
+        let is_quorum = connectors(builder).map_or(0, |nodes| nodes.len()) >= votes_needed + silent.len();
+        if is_quorum {
+            Ok(listing)
+        } else {
+            Err(format!("no quorum listed its locks: {}", silent.join("; ")))
+        }
+    };
+    let searching = async { wait_cycles::search(&list().await?, list).await };
+    match stopwatch::within(MAX_LISTING_TIME, searching).await {
+        Some(found) => Ok(found?.iter().map(|cycle| cycle.shown(false)).collect()),
+        None => {
+            Err(format!("the list of all locks takes longer than {MAX_LISTING_TIME:?}: see `redquorum list`"))
+        }
+    }
 }
 
 /// Returns the `run_id` of the server at each IP address of a node that has several addresses. Addresses without an

@@ -19,6 +19,7 @@ mod quorum;
 mod server;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 /// Returns the findings: first about each node, and then about all nodes together.
 pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
@@ -26,7 +27,7 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     let of_nodes: Vec<Vec<Finding>> =
         facts.nodes.iter().map(|node| of_node(&facts.expected, node, is_moving)).collect();
     let of_all_nodes = quorum::judge(facts, &of_nodes);
-    of_nodes.into_iter().flatten().chain(of_all_nodes).collect()
+    of_nodes.into_iter().flatten().chain(of_all_nodes).chain(waits::judge(&facts.cycles)).collect()
 }
 
 /// `is_moving`: whether a move has closed any node.

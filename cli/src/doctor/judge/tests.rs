@@ -31,7 +31,7 @@ fn sound_quorum() -> Facts {
         drift: 0.01,
         clients: None,
     };
-    Facts { expected, nodes: (1..=3).map(node).collect() }
+    Facts { expected, nodes: (1..=3).map(node).collect(), cycles: Ok(Vec::new()) }
 }
 
 fn node(number: u8) -> NodeFacts {
@@ -720,6 +720,18 @@ const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
         "node-2:6379 and node-3:6379 are on one machine (10.0.0.3)",
     ),
     (|facts| facts.nodes[1].hosts.clear(), "machines", Level::Warn, "cannot tell"),
+    (
+        |facts| facts.cycles = Ok(vec!["2 clients wait for each other".to_owned()]),
+        "waits",
+        Level::Warn,
+        "2 clients wait for each other; redquorum force-unlock",
+    ),
+    (
+        |facts| facts.cycles = Err("no quorum answers".to_owned()),
+        "waits",
+        Level::Ok,
+        "not searched: no quorum answers",
+    ),
     (
         |facts| clock(facts).ahead = 2.0,
         "clocks",

@@ -9,7 +9,7 @@ use ratatui::{
 use super::*;
 use crate::locked::row::Cells;
 
-fn row(name: &str, owner: &str, left: u64, waiters: u32, nodes: &str, differing: &str) -> Row {
+fn row(name: &str, owner: &str, left: u64, waiters: u32, nodes: &str, differing: &str) -> TableRow {
     let cells = Cells {
         state: if owner.contains("readers") { "shared" } else { "held" },
         whole_owner: owner.to_owned(),
@@ -20,10 +20,11 @@ fn row(name: &str, owner: &str, left: u64, waiters: u32, nodes: &str, differing:
         nodes: nodes.to_owned(),
         differing: differing.to_owned(),
     };
-    Row::sample(name, Duration::from_secs(left), waiters, cells)
+    let left = Some(Duration::from_secs(left));
+    TableRow { name: name.to_owned(), is_latch: false, semaphore: None, left, waiters, cells }
 }
 
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<TableRow> {
     vec![
         row("catalogue", "2 readers: web-1:311, web-2:312", 29, 1, "5/5", "-"),
         row(
@@ -126,6 +127,20 @@ fn keys_scroll_the_list_change_its_order_and_end_the_screen() {
     assert!(screen.on_event(&Event::Key(control)));
     let released = KeyEvent { kind: KeyEventKind::Release, ..control };
     assert!(!screen.on_event(&Event::Key(released)));
+}
+
+#[test]
+fn latches_are_counted_apart_from_locks() {
+    let latch = |name: &str| TableRow { is_latch: true, ..row(name, "3 of 5", 86_400, 0, "5/5", "-") };
+    let mut screen = Screen::new(Duration::from_secs(1));
+    for (latches, head) in [
+        (1, "redquorum top: 4 locks, 1 latch, 13 waiting; "),
+        (2, "redquorum top: 4 locks, 2 latches, 13 waiting; "),
+    ] {
+        let latches = (0..latches).map(|number| latch(&format!("latch {number}")));
+        screen.show(rows().into_iter().chain(latches).collect(), Vec::new());
+        assert!(draw(&mut screen, 80, 24)[0].starts_with(head), "{:?}", draw(&mut screen, 80, 24));
+    }
 }
 
 #[test]

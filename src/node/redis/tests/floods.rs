@@ -11,8 +11,8 @@ use super::{super::raw_connection::broken, *};
 use crate::{
     clock::TokioClock,
     node::{
-        Inspect, Latch, MAX_VALUE_BYTES, Observe, ObserveAnswer, Proclaim, Proclamation, READERS_SHOWN,
-        Vacant, request::MAX_OPERATIONS,
+        DETAILS_SHOWN, Inspect, Latch, MAX_VALUE_BYTES, Observe, ObserveAnswer, Proclaim, Proclamation,
+        READERS_SHOWN, Vacant, request::MAX_OPERATIONS,
     },
 };
 
@@ -103,7 +103,14 @@ async fn the_longest_answers_of_operations_exceed_no_limit() {
         let reader = operation::samples::lock("*shared", &format!("{number:0106}"), 30_000, 0);
         assert!(matches!(&*fixture.call(reader).await, [Answer::Granted { .. }]));
     }
-    let inspect = |max_readers| Operation::Inspect(Inspect { resource: resource("shared"), max_readers });
+    let inspect = |max_readers, max_details| {
+        Operation::Inspect(Inspect { resource: resource("shared"), max_readers, max_details })
+    };
+    for number in 0..DETAILS_SHOWN {
+        let waiter = format!("{number:0113}");
+        let entered = operation::samples::enqueue("shared", &waiter, &waiter, 0, 30_000);
+        assert!(matches!(&*fixture.call(entered).await, [Answer::Queued(_)]));
+    }
     let latch = Operation::Latch(Latch {
         latch: resource("latch"),
         count: 1024,
@@ -114,8 +121,8 @@ async fn the_longest_answers_of_operations_exceed_no_limit() {
     let resources: Vec<_> = (0..1024).map(|number| resource(format!("vacant{number}"))).collect();
     let vacant = Operation::Vacant(Vacant { resources, max_resources: 1024, ignores_marks: true });
     for (name, operations) in [
-        ("inspections", vec![inspect(READERS_SHOWN); MAX_OPERATIONS]),
-        ("an inspection of all readers", vec![inspect(128)]),
+        ("inspections", vec![inspect(READERS_SHOWN, DETAILS_SHOWN); MAX_OPERATIONS]),
+        ("an inspection of all readers", vec![inspect(128, 0)]),
         ("latches", vec![latch; 4]),
         ("vacant resources", vec![vacant]),
     ] {

@@ -73,7 +73,7 @@ fn unlock(number: u32) -> Unlock {
 }
 
 fn inspect() -> Operation {
-    Operation::Inspect(Inspect { resource: Resource::new("r").unwrap(), max_readers: 0 })
+    Operation::Inspect(Inspect { resource: Resource::new("r").unwrap(), max_readers: 0, max_details: 0 })
 }
 
 fn request(operation: Operation) -> Request {

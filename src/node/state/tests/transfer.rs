@@ -45,7 +45,7 @@ fn a_refused_transfer_changes_nothing() {
 #[test]
 fn a_transfer_wakes_no_waiter_and_publishes_nothing() {
     let mut node = held_and_marked();
-    node.ask(&crate::node::operation::samples::enqueue("a", "first", "first", 0, TTL));
+    node.ask(&enqueue("a", "first", "first", 0, TTL));
     node.notices.clear();
     assert_eq!(node.ask(&transfer("a", "to", "from", TTL, 0, 42)), Answer::Granted { vote: 43 });
     assert_eq!(node.notices, []);

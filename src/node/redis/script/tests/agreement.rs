@@ -17,10 +17,10 @@ use self::{
 };
 use crate::{
     node::{
-        Abstention, Answer, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect, InspectAnswer, Latch,
-        List, Lock, NewNodes, Observe, ObserveAnswer, Operation, Proclaim, Proclamation, Queued,
-        QuorumParameters, Reconfigure, Register, Renew, Resources, RestartGuard, Tombstone, Transfer, Unlock,
-        Vacant, Withdraw, WriteBack, names,
+        Abstention, Answer, CountPermits, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect,
+        InspectAnswer, InspectDetails, Latch, LatchInfo, List, Lock, NewNodes, Observe, ObserveAnswer,
+        Operation, Proclaim, Proclamation, Queued, QuorumParameters, Reconfigure, Register, Renew, Resources,
+        RestartGuard, Tombstone, Transfer, Unlock, Vacant, Withdraw, WriteBack, names,
         operation::{
             ListPage,
             samples::{lease_id, parameters, resource},
@@ -28,7 +28,7 @@ use crate::{
         redis::{script::tests::server::Server, stamp::Stamp},
         state::{
             Counter, HeldKey, LARGEST_COUNTER, LeaderRecord, NodeMetadata, NodeState, NodeTime, Outcome,
-            Quarantine, QueueEntry,
+            PermitCount, Quarantine, QueueEntry,
         },
     },
     values::{Fingerprint, NodeError, Resource},
@@ -152,7 +152,10 @@ impl NodePair<'_> {
                 Operation::Withdraw(Withdraw { resource: first, waiter: self::lease_id(waiter) })
             }
             DraftKind::ForceUnlock => Operation::ForceUnlock(ForceUnlock { resources }),
-            DraftKind::Inspect => Operation::Inspect(Inspect { resource: first, max_readers: 2 }),
+            DraftKind::Inspect { max_details } => {
+                let max_details = *max_details;
+                Operation::Inspect(Inspect { resource: first, max_readers: 2, max_details })
+            }
             DraftKind::Proclaim { number } => {
                 let value = format!("v\0\n{number}").into_bytes().into();
                 let since = Duration::from_secs(*number + 1);
@@ -172,6 +175,9 @@ impl NodePair<'_> {
                 arrivals: arrivals.iter().map(|arrival| arrival.as_bytes().into()).collect(),
                 ttl,
             }),
+            DraftKind::CountPermits { permits } => {
+                Operation::CountPermits(CountPermits { semaphore: first, permits: *permits, ttl })
+            }
             DraftKind::List => Operation::List(List { cursor: 0 }),
             DraftKind::Observe => Operation::Observe(Observe { resource: first }),
             DraftKind::Register { new_nodes, is_clock_off } => {
@@ -407,6 +413,7 @@ impl NodePair<'_> {
             }
             let is_string = key.starts_with(b"redisson_lock_token:")
                 || key.starts_with(b"redquorum:tombstone:")
+                || key.starts_with(b"redquorum:permits:")
                 || key.starts_with(b"redquorum:yield_mark:")
                 || key.starts_with(b"redquorum:writer_mark:")
                 || key == names::DIRTY.as_bytes()

@@ -38,6 +38,10 @@ pub(super) fn contents(state: &NodeState, now: NodeTime) -> Contents {
             let key = names::latch(&name).as_bytes().to_vec();
             contents.insert(key, (value.collect(), record.expires_at.remaining(now)));
         }
+        if let Some(PermitCount { permits, expires_at }) = state.permit_count(&name, now) {
+            let value = vec![permits.to_string().into_bytes()];
+            contents.insert(names::permits(&name), (value, expires_at.remaining(now)));
+        }
         if let Some(queue) = state.wait_queue(&name, now) {
             let waiters: Vec<_> =
                 queue.entries().iter().map(|entry| entry.waiter.as_bytes().to_vec()).collect();
@@ -134,7 +138,7 @@ pub(super) fn is_same_answer(
                 && is_same_abstention(one.abstention, other.abstention)
                 && is_same_holder(one, other)
                 && are_same_readers(one, other)
-                && one.waiters == other.waiters
+                && are_same_details(one.details.as_deref(), other.details.as_deref())
         }
         (Answer::Listed(one), Answer::Listed(other)) => {
             let sorted = |of: &ListPage| of.resources.iter().cloned().collect::<BTreeSet<_>>();
@@ -165,6 +169,16 @@ pub(super) fn is_same_answer(
         ) => is_near(*one, *other) && is_one_ahead == is_other_ahead,
         (one, other) => one == other,
     }
+}
+
+fn are_same_details(one: Option<&InspectDetails>, other: Option<&InspectDetails>) -> bool {
+    let left = |details: &InspectDetails| details.latch.as_ref().map(|latch| latch.remaining);
+    let timeless = |details: &InspectDetails| {
+        let latch = details.latch.clone().map(|latch| LatchInfo { remaining: Duration::ZERO, ..latch });
+        InspectDetails { latch, ..details.clone() }
+    };
+    one.map(timeless) == other.map(timeless)
+        && is_near(one.and_then(left).unwrap_or_default(), other.and_then(left).unwrap_or_default())
 }
 
 fn is_same_arrival(one: &Queued, other: &Queued) -> bool {

@@ -20,11 +20,12 @@ pub(super) enum DraftKind {
     Transfer { from: &'static str, is_downgrade: bool, hint: Number, proof: Option<Number> },
     Withdraw { waiter: &'static str },
     ForceUnlock,
-    Inspect,
+    Inspect { max_details: u32 },
     Proclaim { number: u64 },
     Observe,
     List,
     Vacant { ignores_marks: bool },
+    CountPermits { permits: u32 },
     Latch { count: u32, is_open: bool, arrivals: Vec<&'static str> },
     Register { new_nodes: NewNodes, is_clock_off: bool },
     Init { is_dry_run: bool, is_clock_off: bool },
@@ -162,12 +163,13 @@ fn kind() -> impl Strategy<Value = DraftKind> {
         4 => transfer(),
         2 => waiter().prop_map(|waiter| DraftKind::Withdraw { waiter }),
         1 => Just(DraftKind::ForceUnlock),
-        1 => Just(DraftKind::Inspect),
+        3 => (0..4_u32).prop_map(|max_details| DraftKind::Inspect { max_details }),
         3 => (0..4_u64).prop_map(|number| DraftKind::Proclaim { number }),
         1 => Just(DraftKind::Observe),
         2 => Just(DraftKind::List),
         3 => any::<bool>().prop_map(|ignores_marks| DraftKind::Vacant { ignores_marks }),
         3 => latch(),
+        2 => (1..4_u32).prop_map(|permits| DraftKind::CountPermits { permits }),
     ]
 }
 
@@ -296,7 +298,7 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
         1 => number().prop_map(|token| DraftKind::WriteBack { token }),
         2 => transfer(),
         1 => Just(DraftKind::ForceUnlock),
-        1 => Just(DraftKind::Inspect),
+        1 => Just(DraftKind::Inspect { max_details: 2 }),
     ];
     let shares = vec((lease_id(), 1..4_u64), 1..5);
     let operations = vec((operations, lease_id(), prop::bool::weighted(0.7), 1..4_u64), 1..6);

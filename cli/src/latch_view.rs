@@ -1,0 +1,271 @@
+//! The state of a latch, as text and as JSON, for `latch`, `list` and `inspect`.
+
+use std::{fmt, time::Duration};
+
+use redquorum::{
+    __command::label_of,
+    inspection::{Inspection, LatchInspection},
+};
+use serde::Serialize;
+
+use crate::{
+    counted::{counted, listed},
+    duration::{coarse, milliseconds},
+    name,
+    table::{table, width, wrapped},
+};
+
+/// The largest number of arrivals that a text names.
+const MAX_NAMED: usize = 16;
+
+/// The state of a latch by the records of the nodes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct LatchView {
+    /// The name of the latch; `None` if the name is not UTF-8.
+    latch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latch_hex: Option<String>,
+    /// The name in texts.
+    #[serde(skip)]
+    name: String,
+    /// The number of arrivals that opens the latch; `None` if no node has a record, and no number is given.
+    count: Option<u32>,
+    /// The number of arrivals; `None` if no quorum has answered.
+    arrivals: Option<u32>,
+    open: bool,
+    /// The time for which nodes keep the latch without a further use.
+    remaining_ms: Option<f64>,
+    arrived: Vec<ArrivalView>,
+}
+
+/// An arrival at a latch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct ArrivalView {
+    /// The id of the arrival; `None` if the id is not UTF-8.
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id_hex: Option<String>,
+    /// The label of the client, if the client has chosen no id of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    /// The label or the id in texts.
+    #[serde(skip)]
+    name: String,
+}
+
+impl ArrivalView {
+    fn new(arrival: &[u8]) -> Self {
+        let (id, id_hex) = name::text_or_hex(arrival);
+        let label = label_of(arrival);
+        let name = label.clone().unwrap_or_else(|| name::shown(arrival));
+        Self { id, id_hex, label, name }
+    }
+}
+
+impl LatchView {
+    /// Returns the view of a latch whose state is unknown, except whether the latch is open.
+    pub(crate) fn unknown(latch: &[u8], count: Option<u32>, open: bool) -> Self {
+        let (text, latch_hex) = name::text_or_hex(latch);
+        Self {
+            latch: text,
+            latch_hex,
+            name: name::shown(latch),
+            count,
+            arrivals: None,
+            open,
+            remaining_ms: None,
+            arrived: Vec::new(),
+        }
+    }
+
+    /// Returns the view of an inspected latch. If no node has a record, the latch has no arrivals.
+    pub(crate) fn of_inspection(latch: &[u8], count: Option<u32>, found: &Inspection) -> Self {
+        match found.latch() {
+            Some(found) => Self::new(latch, &found),
+            None => Self { arrivals: Some(0), ..Self::unknown(latch, count, false) },
+        }
+    }
+
+    pub(crate) fn new(latch: &[u8], found: &LatchInspection) -> Self {
+        Self {
+            arrivals: Some(found.arrived()),
+            remaining_ms: Some(milliseconds(found.remaining())),
+            arrived: found.arrivals().map(ArrivalView::new).collect(),
+            ..Self::unknown(latch, Some(found.count()), found.is_open())
+        }
+    }
+
+    /// Returns the number of arrivals that are missing; 0 if the latch is open or its state is unknown.
+    pub(crate) fn missing(&self) -> u32 {
+        match (self.count, self.arrivals) {
+            (Some(count), Some(arrivals)) if !self.open => count.saturating_sub(arrivals),
+            _ => 0,
+        }
+    }
+
+    /// Returns the arrivals and the number that opens the latch, such as `3 of 5 arrivals`.
+    pub(crate) fn arrivals(&self) -> String {
+        match (self.arrivals, self.count) {
+            (Some(arrivals), Some(count)) => format!("{arrivals} of {}", counted(count as usize, "arrival")),
+            (Some(arrivals), None) => counted(arrivals as usize, "arrival"),
+            (None, Some(count)) => format!("opens at {}", counted(count as usize, "arrival")),
+            (None, None) => "unknown".to_owned(),
+        }
+    }
+
+    /// Returns the arrivals and the number that opens the latch for a cell of a table, such as `3 of 5`.
+    pub(crate) fn cell(&self) -> String {
+        match (self.arrivals, self.count) {
+            (Some(arrivals), Some(count)) => format!("{arrivals} of {count}"),
+            _ => "(unknown)".to_owned(),
+        }
+    }
+
+    /// Returns the labels or ids of the arrivals; `None` without arrivals. A label of several arrivals, such as
+    /// after `latch open`, is shown once, with the number of arrivals.
+    pub(crate) fn names(&self) -> Option<String> {
+        let mut names: Vec<(&str, usize)> = Vec::new();
+        for arrival in &self.arrived {
+            match names.last_mut() {
+                Some((name, arrivals)) if *name == arrival.name => *arrivals += 1,
+                _ => names.push((&arrival.name, 1)),
+            }
+        }
+        let name = |(name, arrivals): &(&str, usize)| match arrivals {
+            1 => (*name).to_owned(),
+            _ => format!("{name} x{arrivals}"),
+        };
+        let shown = || listed(names.iter().map(name), MAX_NAMED, names.len());
+        (!names.is_empty()).then(|| format!("arrived: {}", shown()))
+    }
+
+    /// Returns a row for each node, the arrivals, and the conclusion, fitted to a terminal of this width.
+    pub(crate) fn shown_by_node(&self, found: &Inspection, columns: Option<u16>) -> String {
+        let mut nodes = table(&["node", "arrivals", "count"], columns);
+        let mut notes = Vec::new();
+        for node in found.nodes() {
+            let [arrived, count] = match (node.arrivals(), node.holder()) {
+                (Some((arrived, count)), _) => [arrived.to_string(), count.to_string()],
+                (None, Ok(_)) => ["0".to_owned(), "-".to_owned()],
+                (None, Err(_)) => ["(unknown)".to_owned(), "-".to_owned()],
+            };
+            nodes.add_row([node.address().to_owned(), arrived, count]);
+            let reason = node.holder().err().map(ToString::to_string);
+            let reason = reason.or_else(|| node.abstention().map(ToString::to_string));
+            notes.extend(reason.map(|reason| format!("{}: {reason}", node.address())));
+        }
+        notes.extend(self.names());
+        notes.push(self.to_string());
+        let notes: Vec<String> = notes.iter().map(|note| wrapped(note, columns)).collect();
+        format!("{}\n{}", nodes.trim_fmt(), notes.join("\n"))
+    }
+}
+
+impl fmt::Display for LatchView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, arrivals) = (&self.name, self.arrivals());
+        match (self.open, self.remaining_ms) {
+            (true, _) => write!(f, "latch {name} is open: {arrivals}"),
+            (false, None) => write!(f, "latch {name} is closed: {arrivals}"),
+            (false, Some(left)) => {
+                let left = coarse(Duration::from_secs_f64(left / 1e3));
+                write!(f, "latch {name} is closed: {arrivals}, forgotten in {left} unless it is used")
+            }
+        }
+    }
+}
+
+/// The output of `latch NAME show`.
+#[derive(Debug, Serialize)]
+pub(crate) struct LatchByNode {
+    #[serde(flatten)]
+    view: LatchView,
+    nodes: Vec<LatchOnNode>,
+    #[serde(skip)]
+    found: Inspection,
+}
+
+/// The record of a latch on one node.
+#[derive(Debug, Serialize)]
+struct LatchOnNode {
+    node: String,
+    /// The number of arrivals; `None` without an answer.
+    arrivals: Option<u32>,
+    /// The number of arrivals that opens the latch; `None` without a record.
+    count: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// The reason why the node would not vote now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    abstains: Option<String>,
+}
+
+impl LatchByNode {
+    pub(crate) fn new(view: LatchView, found: Inspection) -> Self {
+        let nodes = found.nodes().map(|node| {
+            let error = node.holder().err().map(ToString::to_string);
+            let recorded = node.arrivals();
+            LatchOnNode {
+                node: node.address().to_owned(),
+                arrivals: recorded.map(|(arrivals, _)| arrivals).or_else(|| error.is_none().then_some(0)),
+                count: recorded.map(|(_, count)| count),
+                error,
+                abstains: node.abstention().map(ToString::to_string),
+            }
+        });
+        Self { nodes: nodes.collect(), view, found }
+    }
+}
+
+impl fmt::Display for LatchByNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.view.shown_by_node(&self.found, width()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(count: u32, arrivals: u32, open: bool) -> LatchView {
+        let arrived = (0..arrivals).map(|number| ArrivalView::new(format!("job {number}").as_bytes()));
+        LatchView {
+            arrivals: Some(arrivals),
+            remaining_ms: Some(86_400_000.0),
+            arrived: arrived.collect(),
+            ..LatchView::unknown(b"migration:42", Some(count), open)
+        }
+    }
+
+    #[test]
+    fn a_latch_is_shown_with_its_arrivals() {
+        assert_eq!(
+            view(5, 3, false).to_string(),
+            "latch migration:42 is closed: 3 of 5 arrivals, forgotten in 24h unless it is used"
+        );
+        assert_eq!(view(1, 1, true).to_string(), "latch migration:42 is open: 1 of 1 arrival");
+        let unknown = LatchView::unknown(b"x", None, false);
+        assert_eq!((unknown.to_string(), unknown.names()), ("latch x is closed: unknown".to_owned(), None));
+    }
+
+    #[test]
+    fn missing_arrivals_are_counted_only_if_the_latch_is_closed() {
+        let missing = [view(5, 3, false), view(5, 3, true), LatchView::unknown(b"x", Some(5), false)];
+        assert_eq!(missing.map(|view| view.missing()), [2, 0, 0]);
+    }
+
+    #[test]
+    fn the_names_of_many_arrivals_are_bounded() {
+        let names = view(64, 20, false).names().unwrap();
+        assert!(names.starts_with("arrived: job 0, job 1, "), "{names}");
+        assert!(names.ends_with("job 15 and 4 more"), "{names}");
+        let arrival = |number| {
+            ArrivalView::new(format!("web-1:7/5f0c1f1e-4f0f-4b6f-8d55-0e2b7a3f8d10:3+{number}").as_bytes())
+        };
+        let first = arrival(0);
+        assert_eq!((first.label.as_deref(), &*first.name), (Some("web-1:7"), "web-1:7"));
+        let mut opened = view(3, 1, true);
+        opened.arrived.extend((0..3).map(arrival));
+        assert_eq!(opened.names().as_deref(), Some("arrived: job 0, web-1:7 x3"));
+    }
+}

@@ -1,0 +1,47 @@
+//! The check whether all clients count the same number of permits for a semaphore.
+//!
+//! No node enforces a number. Each node records the number of the client that has checked last, and returns the number
+//! before. The request of the check is sent before the first lock request of a call, at most once a minute for each
+//! semaphore, so both requests usually are one message. The call does not wait for the answers.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+
+use crate::{
+    client::{broadcast::send_to_all, context::ClientContext, fanout::FanoutEvent, permit_counts::KEPT_FOR},
+    node::{Answer, CountPermits, Operation},
+    values::Resource,
+};
+
+/// Sends the number of permits to all nodes if a check is due. A different number in the first answers is logged as a
+/// warning, once for each client.
+///
+/// A failure of the check has no effect, because the check is not necessary for any lease.
+pub(super) fn check_permit_count(context: &Arc<ClientContext>, semaphore: &Resource, permits: u32) {
+    if !context.permit_counts.is_due(semaphore, permits, context.now()) {
+        return;
+    }
+    let deadline = context.now() + context.settings.node_timeout_for(context.settings.ttl);
+    let semaphore = semaphore.clone();
+    let count = CountPermits { semaphore: semaphore.clone(), permits, ttl: KEPT_FOR };
+    let mut fanout = send_to_all(context, Operation::CountPermits(count), deadline);
+    // The task must not keep the client alive.
+    let (clock, context_of_task) = (Arc::clone(&context.clock), Arc::downgrade(context));
+    let answers = async move {
+        while fanout.outstanding() > 0 {
+            let FanoutEvent::Answer { answer, .. } = fanout.next(&*clock, deadline).await else { return };
+            if let Answer::PermitsCounted { before: Some(other) } = answer
+                && let Some(context) = context_of_task.upgrade()
+                && context.permit_counts.counted_elsewhere(&semaphore, permits, other)
+            {
+                tracing::warn!(
+                    %semaphore, permits, elsewhere = other,
+                    "another client counts a different number of permits"
+                );
+                context.observer.permit_counts_differ();
+            }
+        }
+    };
+    drop(context.spawner.spawn(answers.boxed()));
+}
