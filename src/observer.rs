@@ -68,6 +68,12 @@ pub(crate) trait Observer: Monitor {
     /// panics, only the ttl ends the lease.
     fn lease_granted(&self, _lease: &Arc<dyn ObservedLease>) {}
 
+    /// Handles the beginning of a renewal, before its request to a node. Called for each node.
+    fn renewal_began(&self, _attempt: u64, _ttl: Duration) {}
+
+    /// Handles a renewal that extends the validity of a lease.
+    fn lease_extended(&self, _attempt: u64, _valid_until: Instant) {}
+
     /// Handles the outcome of a renewal.
     fn renewed(&self, _renewed: &Renewed) {}
 

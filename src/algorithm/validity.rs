@@ -43,6 +43,12 @@ impl Validity {
         Some(Self { drift_ppm })
     }
 
+    /// Returns the drift, in parts per million.
+    #[cfg(feature = "sim")]
+    pub(crate) fn drift_ppm(self) -> u32 {
+        self.drift_ppm
+    }
+
     /// Returns the validity of a lease of this ttl, counted from its start; zero if drift and margin exceed the ttl.
     pub(crate) fn window(self, ttl: Duration) -> Duration {
         ttl.saturating_sub(self.drift_of(ttl)).saturating_sub(MARGIN)

@@ -276,8 +276,10 @@ impl ActiveLease {
         // The clock is read under the mutex. With an older time, the renewal could extend a lease whose end a guard has
         // already reported.
         let is_extended = state.phase == LeasePhase::Active && state.time.renew(start, clock.now());
+        let valid_until = state.time.valid_until();
         drop(state);
         if is_extended {
+            self.observer.lease_extended(self.terms.attempt, valid_until);
             self.changed.notify_waiters();
         }
         is_extended
@@ -379,6 +381,7 @@ impl ActiveLease {
             RenewedTtl::Whole => (self.ttl(), true),
             RenewedTtl::Rest => (self.valid_until().saturating_duration_since(now), false),
         };
+        self.observer.renewal_began(self.terms.attempt, ttl);
         Some(Renew { resources, lease_id, holds, ttl, extends, token, may_have_waiters })
     }
 

@@ -253,7 +253,11 @@ impl Process {
         ClientDependencies {
             clock: Arc::new(self.clock()),
             spawner: Arc::new(self.spawner()),
-            observer: Arc::new(Recorder { world: self.world.clone(), process: self.index }),
+            observer: Arc::new(Recorder {
+                world: self.world.clone(),
+                process: self.index,
+                nodes: self.nodes(),
+            }),
             client_id: Uuid::from_u64_pair(id(0), id(1)),
             ticket_secret: TicketSecret::new(Uuid::from_u64_pair(id(1), id(0))),
             label: Label::default(),
@@ -288,6 +292,7 @@ impl QuorumBuilder {
     /// [`Error::Config`] if the settings cannot work.
     pub fn connect_simulated(self, process: &Process) -> Result<Quorum, Error> {
         let settings = self.settings.check(process.nodes().len())?;
+        process.world().lock().trace_quorum(&process.nodes(), &settings);
         let dependencies = process.dependencies();
         let connection_config = connection_config(&settings, &dependencies, settings.registration());
         let nodes = process.connect(&settings.parameters, &connection_config);

@@ -50,6 +50,9 @@ pub struct Report {
     /// A digest of all events of the run. In one build, two runs of the same schedule and the same
     /// programs have the same digest.
     pub trace: u64,
+    /// The events for the proof; `None` if the run recorded no trace.
+    #[cfg(test)]
+    pub(crate) proof_trace: Option<String>,
 }
 
 /// A run that broke a promise, or that ended as neither [`End::Done`] nor [`End::Horizon`].

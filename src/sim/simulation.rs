@@ -86,7 +86,7 @@ impl Simulation {
             // Only a runtime with i/o makes system calls that can fail.
             Err(error) => unreachable!("a runtime without i/o could not be built: {error}"),
         };
-        runtime.block_on(async {
+        let report = runtime.block_on(async {
             let world = World::new(Arc::clone(&self.schedule), Limits { budget: self.budget });
             for index in 0..self.schedule.processes {
                 let process = Process::new(&world, index, self.schedule.nodes, self.schedule.seed);
@@ -94,6 +94,9 @@ impl Simulation {
             }
             world.pass(self.horizon).await;
             world.into_report()
-        })
+        });
+        #[cfg(test)]
+        crate::sim::world::write_trace(&report);
+        report
     }
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Breaks one rule at a time. With a rule of the model broken, the proof must fail. With a rule of the executable node
-# broken, the comparison with the pure node must find steps that differ, so run.sh has to write the steps before.
+# Breaks one rule at a time. With a rule of the model or of the trace checker broken, the proof must fail. With a rule of
+# the executable node broken, the comparison with the pure node must find steps that differ. run.sh has to run before.
 #
 # A premise is replaced by `True` and not removed, so that a proof does not fail only because names shift.
 set -euo pipefail
@@ -20,7 +20,7 @@ mutant() {
     local file=$1 old=$2 new=$3 times=${4:-1} text rest
     rm -rf "$work/copy"
     mkdir "$work/copy"
-    cp ./*.v compare.ml "$work/copy"
+    cp ./*.v ./*.ml "$work/copy"
     text=$(<"$file.v")
     rest=${text//"$old"/}
     if (((${#text} - ${#rest}) / ${#old} < times)); then
@@ -65,6 +65,19 @@ executable() {
     fi
 }
 
+# checker NAME OLD NEW: the checker must not be proved right.
+checker() {
+    local name=$1 file
+    mutant Trace "${@:2}"
+    for file in Model Exclusion Tokens Majority; do cp "$target/proof/$file.vo" "$work/copy"; done
+    if compile "$work/copy" Trace >"$work/log" 2>&1; then
+        echo "checker: $name: THE PROOF STILL PASSES"
+        survivors=$((survivors + 1))
+    else
+        echo "checker: $name: the proof fails, Trace.v, $(grep -m 1 -o 'line [0-9]*' "$work/log")"
+    fi
+}
+
 # Nodes that may have forgotten.
 model "renewals count at once after a loss" Model 'quarantine_is_over n renewals_wait' 'quarantine_is_over n (-1)'
 model "votes wait no longer than renewals" Model 'quarantine_is_over n (quarantine_lasts C)' 'quarantine_is_over n (Z.min (renewals_after C) (quarantine_lasts C))'
@@ -105,8 +118,28 @@ model "a run that begins keeps the phase of the run before" Model '(reads C l = 
 model "a redemption does not check the counter" Model 'counter x <= p /\ minimum_token x <= p /\ (counters' 'True /\ minimum_token x <= p /\ (counters'
 model "a redemption votes at or below the proof" Model '(counters_are_kept C -> p < v)' 'True'
 
-# The executable node.
+# The trace checker, and the executable node.
 if [[ -e $steps ]]; then
+    checker "an attempt with the lease id of an earlier attempt" '    | Some _ => None
+    | None => if_' '    | _ => if_'
+    checker "a minority is a quorum" '(needed <=? length' '(needed - 1 <=? length'
+    checker "a node counts twice" 'filter f (seq 0 N)' 'filter f (seq 0 N ++ seq 0 N)'
+    checker "a lease needs no votes" 'answered_by c (lock_round l a) n && confirmed_by' 'true && confirmed_by'
+    checker "a lease needs no confirmations" '&& confirmed_by c l T n)' '&& true)'
+    checker "an attempt has no timeout" '(clock l t - clock l (attempt_start a) <=? timeout)' 'true'
+    checker "a validity may begin with the grant" '(until <=? clock l (attempt_start a) +' '(until <=? clock l t +'
+    checker "a lease is granted after its validity" '&& (clock l t <? until))' '&& true)'
+    checker "a lease is granted after its end" 'if_ (negb (over l) &&
+          has_quorum' 'if_ (true &&
+          has_quorum'
+    checker "a renewal begins after the end" 'if_ (negb (over l) && is_ttl ttl) (set_renewals' 'if_ (true && is_ttl ttl) (set_renewals'
+    checker "a renewal counts after the validity" '(clock l t <? valid_until le))' 'true)'
+    checker "a renewal counts the answers to the round before" 'find (allows c l until) (renewals c)' 'find (allows c l until) (map (fun r => {| round_lease := round_lease r; round_start := t; round_ttl := round_ttl r; is_attempt := false |}) (renewals c))'
+    checker "answers are of any round" 'is_round (answer_round a) r) (answers c)' 'true) (answers c)'
+    checker "a renewal is answered before it begins" 'if_ (existsb (is_answered l ttl) (renewals c)) (fold_right (fun r c => add_answer c r n t) c
+      (filter (fun r => is_answered l ttl r && negb (answered_by c r n)) (renewals c)))' 'Some (add_answer c {| round_lease := l; round_start := t; round_ttl := ttl; is_attempt := false |} n t)'
+    checker "a key is deleted before the end of its lease" '| Unlocked l _ => if_ (over l) c' '| Unlocked l _ => if_ true c'
+    checker "time goes back" 'if t <? at_time s then None else' ''
     executable "a key expires a millisecond early" 'e <? t.' 'e <=? t.'
     executable "a renewal takes the key of another lease" 'if is_of_another t x l then (x, Held) else
     let v :=' 'let v :='
@@ -126,7 +159,7 @@ if [[ -e $steps ]]; then
     executable "a transfer ignores the tombstone of the earlier lease" '(negb (is_ours t x l) && has_tombstone t x from)' 'false'
     executable "a sweep keeps expired keys" 'd_lock := held t x; d_counter' 'd_lock := d_lock x; d_counter'
 else
-    echo "node: NOT RUN, there are no steps: run tests/proof/run.sh first"
+    echo "checker and node: NOT RUN, run tests/proof/run.sh first"
 fi
 
 if ((survivors)); then

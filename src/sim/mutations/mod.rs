@@ -20,6 +20,7 @@ use super::{
 use crate::mutation::{Mutation, break_rule};
 
 pub(super) mod cases;
+mod proof;
 mod readers;
 
 /// The number of cases within which a broken rule must show.

@@ -30,6 +30,7 @@ use self::{
     event::WorldEvent,
     network::{Connection, Network},
     process::ProcessState,
+    proof_trace::ProofTrace,
     recorder::Leases,
     server::Server,
     stores::Stores,
@@ -53,6 +54,7 @@ mod faults;
 mod message;
 mod network;
 mod process;
+mod proof_trace;
 mod recorder;
 mod server;
 mod sleep;
@@ -60,6 +62,8 @@ mod stores;
 mod subscribers;
 mod teardown;
 
+#[cfg(test)]
+pub(crate) use self::proof_trace::{keep_traces, write_trace};
 pub(crate) use self::{
     connection::SimTransport,
     process::ProcessSpawner,
@@ -105,6 +109,8 @@ pub(crate) struct WorldState {
     /// The first node whose stored data was found to contradict itself.
     inconsistent: Option<usize>,
     end: Option<End>,
+    /// The events for the proof; `None` if the run records no trace.
+    proof_trace: Option<ProofTrace>,
 }
 
 /// The limits of a run.
@@ -138,6 +144,7 @@ impl World {
             messages: 0,
             inconsistent: None,
             end: None,
+            proof_trace: ProofTrace::new(),
             schedule: Arc::clone(&schedule),
         };
         state.schedule_faults();
@@ -173,6 +180,8 @@ impl World {
             messages: state.messages,
             loads: state.servers.iter_mut().map(|server| std::mem::take(&mut server.load)).collect(),
             trace: trace.finish(),
+            #[cfg(test)]
+            proof_trace: state.proof_trace.take().map(ProofTrace::into_text),
         }
     }
 

@@ -138,6 +138,9 @@ impl WorldState {
         if direction == Direction::Request && (connection.is_closed_by_client || self.is_killed(process)) {
             return;
         }
+        if let Payload::Outbound(Outbound::Call { operations, .. }) = &payload {
+            self.trace_sent(operations);
+        }
         let sent = self.network.sent.entry((process, node, direction)).or_default();
         let index = *sent;
         *sent += 1;
@@ -308,6 +311,7 @@ impl WorldState {
                 if !is_sound && !self.schedule.disturbs_keys(node) {
                     self.inconsistent.get_or_insert(node);
                 }
+                self.trace_answers(node, &operations, &answers);
                 for resource in released {
                     self.publish(&resource, number);
                 }

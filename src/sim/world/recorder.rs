@@ -8,7 +8,7 @@
 //!                             or `MAX_SETTLE_CHECKS` are done ─> record residue, end the run
 //! ```
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 
 use super::{World, WorldState, event::WorldEvent};
 use crate::{
@@ -28,6 +28,8 @@ use crate::{
 pub(crate) struct Recorder {
     pub(crate) world: World,
     pub(crate) process: usize,
+    /// The nodes of the client.
+    pub(crate) nodes: Range<usize>,
 }
 
 /// The attempts and the active leases of a run.
@@ -52,6 +54,7 @@ impl Observer for Recorder {
         let number = state.leases.next_attempt;
         state.leases.next_attempt += 1;
         state.leases.by_lease_id.insert(lease_id.clone(), (number, self.process));
+        state.trace_attempt(number, lease_id, self.process, &self.nodes);
         let attempt = AttemptId::new(number);
         let shared = resources.each().filter(|(_, is_shared)| *is_shared).map(|(name, _)| name.clone());
         let shared = shared.collect();
@@ -63,6 +66,7 @@ impl Observer for Recorder {
         let mut state = self.world.lock();
         let now = state.now();
         state.leases.over_at.insert(attempt, now);
+        state.trace_end(attempt);
         state.note(self.process, history::Event::Lost { attempt: AttemptId::new(attempt) });
     }
 
@@ -70,15 +74,26 @@ impl Observer for Recorder {
         let mut state = self.world.lock();
         let attempt = AttemptId::new(lease.attempt());
         state.note(self.process, history::Event::Granted { attempt, token: lease.token() });
+        state.trace_grant(lease.attempt(), lease.token().as_u64(), lease.valid_until());
         state.leases.active.insert(lease.attempt(), (self.process, Arc::clone(lease)));
         state.check_lease(lease.attempt());
         // From its grant on, the lease is valid for the holder.
         state.note(self.process, history::Event::Checked { attempt, is_valid: true });
     }
 
+    fn renewal_began(&self, attempt: u64, ttl: Duration) {
+        self.world.lock().trace_renewal(attempt, ttl);
+    }
+
+    fn lease_extended(&self, attempt: u64, valid_until: Instant) {
+        self.world.lock().trace_extension(attempt, valid_until);
+    }
+
     fn lease_ended(&self, lease: &dyn ObservedLease, end: LeaseEnd, _: Duration) {
         let is_unlocked = !matches!(end, LeaseEnd::Lost(_));
-        self.world.lock().end_lease(lease.attempt(), is_unlocked);
+        let mut state = self.world.lock();
+        state.trace_end(lease.attempt());
+        state.end_lease(lease.attempt(), is_unlocked);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Random sequences of operations, written to files for the proof. `tests/proof/run.sh` compares the answers and the
-//! data of this node with those of the executable node of the proof.
+//! Random sequences of operations, written to files for the proof. `tests/proof/run.sh` compares this node with the
+//! executable node of the proof: the answers and the data after each operation.
 //!
 //! A line is `TIME INCARNATION OPERATION|ANSWER|KEY|COUNTER|METADATA|QUARANTINE|TOMBSTONES`. `tests/proof/compare.ml`
 //! reads the operations, and writes the same lines.
@@ -67,7 +67,7 @@ impl Random {
     }
 }
 
-/// A node, its time, and the client that sends the operations.
+/// A sequence: the node with its time, and the client that sends the operations.
 struct Sequence<'a> {
     random: &'a mut Random,
     state: NodeState,
@@ -75,7 +75,7 @@ struct Sequence<'a> {
     incarnation: u64,
     /// The incarnation in which the connection of the client has registered.
     registered_in: u64,
-    /// The largest vote so far.
+    /// The largest vote of the sequence.
     largest_vote: u64,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Sequence<'a> {
         self.state.apply(&parameters, operation, self.now()).answer
     }
 
-    /// Executes a random step. Returns its line; `None` if the proof does not contain the step.
+    /// Executes a random step. Returns the line of the step; `None` if the executable node does not have the step.
     fn step(&mut self) -> Option<String> {
         self.pass_time();
         let number = 1 + self.random.below(LEASES);
@@ -215,8 +215,8 @@ impl<'a> Sequence<'a> {
         Some(line)
     }
 
-    /// Locks. Returns `None` if the client yields to waiters, which the proof does not contain. Then the lock changes
-    /// neither key nor counter.
+    /// Executes a lock. Returns `None` for a deferral, because the executable node has no wait queue. Asserts that a
+    /// deferral changes neither key nor counter.
     fn lock(&mut self, lock: Lock) -> Option<Answer> {
         let before = self.data();
         let answer = self.ask(&Operation::Lock(lock));
@@ -225,7 +225,7 @@ impl<'a> Sequence<'a> {
         (!yields).then_some(answer)
     }
 
-    /// Returns key, counter, metadata, quarantine and the end of the tombstone of each lease.
+    /// Returns the key, the counter, the metadata, the quarantine, and the end of each lease's tombstone.
     fn data(&self) -> String {
         let (state, now, name) = (&self.state, self.now(), resource("r"));
         let end = |time: NodeTime| time.since_epoch().as_millis();

@@ -1,7 +1,7 @@
-//! Searches of every short sequence of requests to one node.
+//! Searches of all short sequences of requests to one node.
 //!
-//! The quorums of two leases share a node. Therefore the promises P1 and P2 follow from two properties of each single
-//! node, for any number of nodes. A *counted* answer is a vote, or a renewal that is a vote:
+//! The quorums of two leases share a node. Therefore the promises P1 and P2 follow from properties of each single node,
+//! for any number of nodes. A *counted* answer is a vote, or the answer to a renewal that counts as a vote:
 //!
 //! ```text
 //!  property      counted answer x, before a counted answer y for another lease, at the same node
@@ -13,8 +13,9 @@
 //!  verification  no token that x confirms is larger than the token that y verifies
 //! ```
 //!
-//! Two kinds of searches use the real node. One visits every sequence up to a length. The other has no limit: without
-//! tokens, and with ends in place of times, a node has so few states that the search visits all of them.
+//! All searches execute the pure node. A search of tokens visits every sequence up to a length. The search of exclusion
+//! has no limit of length: without tokens, and with remaining times in place of times, a node has only thousands of
+//! states.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -31,23 +32,25 @@ use crate::{
     },
 };
 
-/// The ttls of locks and renewals, in milliseconds. A renewal that does not extend its lease has a shorter ttl.
+/// The ttl of a lock, in milliseconds.
 const TTL: u64 = 3;
+/// The ttl of a renewal, in milliseconds: the rest of the validity, as in a renewal without an extension.
 const RENEWAL_TTL: u64 = 1;
 
-/// The shortest times, in milliseconds, that the arguments of `docs/GUARANTEES.md` allow: from its registration on, a
-/// node gives no vote while a forgotten lease lives, and counts no renewal while a forgotten attempt is undecided.
+/// The milliseconds after which each lease that a node may have forgotten has ended. A quarantine of this length is the
+/// shortest that the argument of P1 allows (`docs/GUARANTEES.md`).
 const LEASES_LAST: u64 = TTL;
+/// The milliseconds after which each attempt in which a node may have voted is decided. From then on, renewals count.
 const ATTEMPTS_LAST: u64 = 2;
 
-/// The milliseconds after which a counter that nobody uses has expired.
+/// The milliseconds after which an unused counter has expired.
 const COUNTER_ENDS: u64 = 2 * 3_600_000;
-/// In searches of tokens, the milliseconds of a quarantine, as long as the shortest quarantine of the library. A missing
-/// counter begins at the whole second, so a quarantine of less than a second could repeat tokens.
+/// The milliseconds of a quarantine in searches of tokens. A missing counter begins at the whole second. After a shorter
+/// quarantine, the counter could repeat votes of the same second.
 const SECOND: u64 = 1000;
-/// The milliseconds by which the clock of a node steps back, and the milliseconds since the last lock before a search of
-/// old data.
+/// The milliseconds by which the clock of a node steps back.
 const STEP_BACK: u64 = 10 * SECOND;
+/// The milliseconds between the last lock and the beginning of a search of old data.
 const COUNTER_AGE: u64 = 1800 * SECOND;
 
 const LEASES: usize = 2;
@@ -61,7 +64,7 @@ enum Property {
     Verification,
 }
 
-/// One step of a sequence. A lease is named by its index.
+/// A step of a sequence. A number names a lease, unless the step says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Lock(usize),
@@ -71,7 +74,7 @@ enum Step {
         lease: usize,
         leaves_tombstone: bool,
     },
-    /// The number of milliseconds that pass.
+    /// The passing of this number of milliseconds.
     Wait(u64),
     Flush,
     /// A restart with all data.
@@ -79,13 +82,13 @@ enum Step {
     Save,
     /// A restart with the data of the last save.
     RestoreSaved,
-    /// One step back of the node's clock, if the clock stays ahead of every vote.
+    /// A step back of the node's clock, if the clock stays ahead of every vote.
     SetClockBack,
     Register,
 }
 
-/// The token of a write-back, compared with the largest vote of this node. The client takes the largest vote of its
-/// quorum, which may be the vote of another node.
+/// The token of a write-back, compared with the largest vote of this node. The token is the largest vote of the quorum,
+/// so the token may be the vote of another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TokenChoice {
     Below,
@@ -109,7 +112,7 @@ const STEPS_OF_KEYS: &[Step] = &[
     Step::Unlock { lease: 1, leaves_tombstone: false },
 ];
 
-/// The steps that change tokens, beside [`STEPS_OF_KEYS`].
+/// The steps that change tokens, in addition to [`STEPS_OF_KEYS`].
 const STEPS_OF_TOKENS: &[Step] = &[
     Step::Wait(SECOND + 1),
     Step::Wait(COUNTER_ENDS),
@@ -121,8 +124,8 @@ const STEPS_OF_TOKENS: &[Step] = &[
     Step::WriteBack(1, TokenChoice::Above),
 ];
 
-/// The steps by which a node repeats old votes, and an old key outlives a quarantine: a restart with old data, and a
-/// clock that has stepped back.
+/// The steps by which a node could repeat old votes, or keep an old key for longer than a quarantine: a restart with
+/// old data, and a clock that steps back.
 const STEPS_OF_OLD_DATA: &[Step] = &[
     Step::Wait(SECOND + 1),
     Step::Wait(TTL + 1),
@@ -135,13 +138,14 @@ const STEPS_OF_OLD_DATA: &[Step] = &[
     Step::WriteBack(0, TokenChoice::Equal),
 ];
 
-/// What the client of a lease knows by the answers of this node.
+/// The knowledge of a lease's client, from the answers of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct LeaseRecord {
     promise: Option<Promise>,
-    /// Whether the client has sent an unlock. The client uses no later answer.
+    /// Whether the client has sent an unlock. After the unlock, no answer counts.
     is_unlocked: bool,
-    /// Whether the client has sent a renewal. The lease was granted before, so no later answer confirms its token.
+    /// Whether the client has sent a renewal. Only a granted lease is renewed, and after the grant no answer confirms the
+    /// token.
     is_renewed: bool,
     /// The largest token that the node has confirmed for this lease; 0 if there is none.
     confirmed: u64,
@@ -171,7 +175,7 @@ struct SearchedNode {
     leases: [LeaseRecord; LEASES],
 }
 
-/// A sequence whose last step breaks a property.
+/// A sequence in which the last step breaks a property.
 #[derive(Debug)]
 struct Breach {
     property: Property,
@@ -186,7 +190,7 @@ impl fmt::Display for Breach {
     }
 }
 
-/// An answer that the client counts.
+/// A counted answer.
 struct Counted {
     lease: usize,
     is_vote: bool,
@@ -229,7 +233,7 @@ impl SearchedNode {
         NodeTime::from_epoch(self.now - self.is_behind_by)
     }
 
-    /// Returns the node after one more step, or the property that the step breaks, with the reason.
+    /// Returns the node after a further step. If the step breaks a property, returns the property with the reason.
     fn after(&self, step: Step, quarantine: QuarantineParameters) -> Result<Self, (Property, String)> {
         let mut node = self.clone();
         match step {
@@ -316,7 +320,7 @@ impl SearchedNode {
         }
     }
 
-    /// Counts an answer, if no other lease has a promise.
+    /// Counts an answer. Returns an error if the promise to another lease lasts.
     fn count(&mut self, counted: &Counted) -> Result<(), (Property, String)> {
         let forgotten_until = if counted.is_vote { LEASES_LAST } else { ATTEMPTS_LAST };
         let is_over =
@@ -337,7 +341,7 @@ impl SearchedNode {
         Ok(())
     }
 
-    /// Confirms a token, if the tokens that were confirmed for other leases are smaller.
+    /// Records the confirmation of a token. Returns an error unless all tokens of other leases are smaller.
     fn confirm(&mut self, lease: usize, token: u64) -> Result<(), (Property, String)> {
         if self.leases[lease].is_renewed {
             return Ok(());
@@ -353,8 +357,8 @@ impl SearchedNode {
         Ok(())
     }
 
-    /// Returns what the node and the clients can do later, as far as exclusion depends on it. Two nodes with equal
-    /// futures give equal answers to equal steps, apart from the tokens.
+    /// Returns the part of the state on which later answers depend, without the tokens. Two nodes with equal futures
+    /// give equal answers to equal steps, apart from tokens.
     fn future(&self) -> impl Hash + use<> {
         let rest = |end: NodeTime| end.remaining(self.node_time());
         let held =
@@ -388,8 +392,7 @@ fn rest_or_past(end: NodeTime, now: NodeTime) -> Option<Duration> {
     (!end.is_past(now)).then(|| end.remaining(now))
 }
 
-/// Returns a digest of 128 bits. In a search of a million states, two states have the same digest with a chance below
-/// 2^-80.
+/// Returns a digest of 128 bits. In a search of a million states, the chance of two equal digests is below 2^-80.
 fn digest(value: &impl Hash) -> (u64, u64) {
     let builder = BuildHasherDefault::<DefaultHasher>::default();
     let mut second = DefaultHasher::new();
@@ -397,8 +400,8 @@ fn digest(value: &impl Hash) -> (u64, u64) {
     (builder.hash_one(value), second.finish())
 }
 
-/// Visits every state that the steps reach, at most `depth` steps from the first state. Returns the number of states,
-/// or a shortest sequence that breaks a property. Two states are the same if `distinguish` returns equal values.
+/// Visits every state that at most `depth` steps reach from the first state. Returns the number of states, or a shortest
+/// sequence that breaks a property. Two states are equal if `distinguish` returns equal values.
 fn search<D: Hash>(
     first: SearchedNode,
     steps: &[Step],
@@ -431,14 +434,14 @@ fn quarantine(lasts: u64, renewals_after: u64) -> QuarantineParameters {
     QuarantineParameters { lasts, renewals_after }
 }
 
-/// Visits every state of exclusion, without a limit of steps.
+/// Visits every state that matters for exclusion, without a limit of steps.
 fn search_exclusion(quarantine: QuarantineParameters) -> Result<usize, Breach> {
     let first = SearchedNode::new(quarantine, 0);
     search(first, STEPS_OF_KEYS, usize::MAX, quarantine, SearchedNode::future)
 }
 
-/// Visits every sequence of the steps of keys and tokens up to this length. A millisecond after the beginning, a second
-/// ends.
+/// Visits every sequence of the steps of keys and tokens up to this length. A second ends a millisecond after the
+/// beginning.
 fn search_sequences(depth: usize) -> Result<usize, Breach> {
     let quarantine = quarantine(SECOND, ATTEMPTS_LAST);
     let (first, steps) = (SearchedNode::new(quarantine, 999), [STEPS_OF_KEYS, STEPS_OF_TOKENS].concat());
@@ -461,7 +464,7 @@ fn enough() -> QuarantineParameters {
     quarantine(LEASES_LAST, ATTEMPTS_LAST)
 }
 
-/// Asserts that the search finds a sequence which breaks the property.
+/// Asserts that the search found a sequence that breaks the property.
 fn assert_breaks(property: Property, result: Result<usize, Breach>) {
     match result {
         Ok(states) => panic!("no sequence breaks {property:?}: {states} states"),
@@ -472,7 +475,7 @@ fn assert_breaks(property: Property, result: Result<usize, Breach>) {
     }
 }
 
-/// Asserts that no sequence breaks a property.
+/// Asserts that the search found no sequence that breaks a property.
 fn assert_holds(result: Result<usize, Breach>) {
     match result {
         Ok(states) => eprintln!("all properties hold: {states} states"),
@@ -511,7 +514,7 @@ fn no_short_sequence_breaks_a_property() {
     assert_holds(search_old_data(9));
 }
 
-/// Takes minutes, so only builds with the search of the model have this test.
+/// This search takes minutes, so only builds with the full search of the model include it.
 #[cfg(redquorum_model)]
 #[test]
 fn no_sequence_of_eight_steps_breaks_a_property() {

@@ -34,6 +34,11 @@ fn assert_verdict(object: Object, expected: Verdict, lines: &str) {
 }
 
 #[track_caller]
+fn assert_illegal(object: Object, lines: &str) {
+    assert_verdict(object, Verdict::Illegal, lines);
+}
+
+#[track_caller]
 fn assert_legal(object: Object, lines: &str) {
     assert_verdict(object, Verdict::Legal, lines);
     let history = history(object, lines);
@@ -61,9 +66,8 @@ fn leases_one_after_the_other_are_legal() {
 
 #[test]
 fn leases_that_overlap_are_illegal() {
-    assert_verdict(
+    assert_illegal(
         Object::Leases,
-        Verdict::Illegal,
         "0 1 2 acquire nil => 10
          1 3 4 acquire nil => 20
          0 5 6 release 10 => 10
@@ -84,9 +88,8 @@ fn a_lease_with_an_unknown_end_may_end_before_the_next_grant() {
 
 #[test]
 fn a_lease_without_an_end_excludes_the_next_grant() {
-    assert_verdict(
+    assert_illegal(
         Object::Leases,
-        Verdict::Illegal,
         "0 1 2 acquire nil => 10
          1 3 4 acquire nil => 20
          0 5 - release 10 => nil",
@@ -111,14 +114,13 @@ fn readers_share_a_lease_and_exclude_writers() {
              2 19 20 acquire-write nil => 50"
         ),
     );
-    assert_verdict(Object::Leases, Verdict::Illegal, &format!("{readers}\n2 5 6 acquire-write nil => 30"));
+    assert_illegal(Object::Leases, &format!("{readers}\n2 5 6 acquire-write nil => 30"));
 }
 
 #[test]
 fn a_downgraded_lease_excludes_writers() {
-    assert_verdict(
+    assert_illegal(
         Object::Leases,
-        Verdict::Illegal,
         "0 1 2 acquire-write nil => 10
          0 3 4 downgrade 10 => [10 11]
          1 5 6 acquire-write nil => 20",
@@ -134,9 +136,8 @@ fn each_slot_has_one_lease() {
          0 5 6 release 10 => 10
          2 7 8 acquire nil => [0 30]",
     );
-    assert_verdict(
+    assert_illegal(
         Object::Leases,
-        Verdict::Illegal,
         "0 1 2 acquire nil => [0 10]
          1 3 4 acquire nil => [0 20]",
     );
@@ -152,9 +153,8 @@ fn a_ticket_is_redeemed_once() {
         Object::Leases,
         &format!("{TICKET}\n1 5 6 redeem 100 => 20\n1 7 8 release 20 => 20\n0 9 10 acquire nil => 30"),
     );
-    assert_verdict(
+    assert_illegal(
         Object::Leases,
-        Verdict::Illegal,
         &format!("{TICKET}\n1 5 6 redeem 100 => 20\n1 7 8 release 20 => 20\n2 9 10 redeem 100 => 30"),
     );
 }
@@ -162,12 +162,12 @@ fn a_ticket_is_redeemed_once() {
 #[test]
 fn no_client_holds_the_resource_between_the_ticket_and_its_redemption() {
     let between = "2 5 6 acquire nil => 30\n2 7 8 release 30 => 30\n1 9 10 redeem 100 => 20";
-    assert_verdict(Object::Leases, Verdict::Illegal, &format!("{TICKET}\n{between}"));
+    assert_illegal(Object::Leases, &format!("{TICKET}\n{between}"));
 }
 
 #[test]
 fn a_ticket_excludes_other_leases_until_it_may_have_ended() {
-    assert_verdict(Object::Leases, Verdict::Illegal, &format!("{TICKET}\n1 5 6 acquire nil => 20"));
+    assert_illegal(Object::Leases, &format!("{TICKET}\n1 5 6 acquire nil => 20"));
     for spent in ["1 51 52 acquire nil => 20", "2 5 - redeem 100 => nil\n1 6 7 acquire nil => 20"] {
         assert_verdict(Object::Leases, Verdict::Legal, &format!("{TICKET}\n{spent}"));
     }
@@ -177,7 +177,7 @@ fn a_ticket_excludes_other_leases_until_it_may_have_ended() {
 fn a_released_ticket_is_not_redeemed() {
     let released = format!("{TICKET}\n1 5 6 release-ticket 100 => 100");
     assert_verdict(Object::Leases, Verdict::Legal, &format!("{released}\n2 7 8 acquire nil => 20"));
-    assert_verdict(Object::Leases, Verdict::Illegal, &format!("{released}\n2 7 8 redeem 100 => 20"));
+    assert_illegal(Object::Leases, &format!("{released}\n2 7 8 redeem 100 => 20"));
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn tokens_that_grow_are_legal() {
 
 #[test]
 fn a_token_is_not_given_twice() {
-    assert_verdict(Object::Tokens, Verdict::Illegal, "0 1 3 acquire nil => 5\n1 2 4 acquire nil => 5");
+    assert_illegal(Object::Tokens, "0 1 3 acquire nil => 5\n1 2 4 acquire nil => 5");
 }
 
 #[test]
@@ -205,8 +205,8 @@ fn concurrent_tokens_have_any_order() {
 fn readers_may_have_one_token_that_is_above_the_tokens_of_writers() {
     let readers = "0 1 2 acquire-write nil => 5\n1 3 4 acquire-read nil => 6\n2 5 6 acquire-read nil => 6";
     assert_legal(Object::Tokens, &format!("{readers}\n0 7 8 acquire-write nil => 7"));
-    assert_verdict(Object::Tokens, Verdict::Illegal, &format!("{readers}\n0 7 8 acquire-write nil => 6"));
-    assert_verdict(Object::Tokens, Verdict::Illegal, &format!("{readers}\n0 7 8 downgrade nil => 5"));
+    assert_illegal(Object::Tokens, &format!("{readers}\n0 7 8 acquire-write nil => 6"));
+    assert_illegal(Object::Tokens, &format!("{readers}\n0 7 8 downgrade nil => 5"));
 }
 
 #[test]
@@ -230,9 +230,8 @@ fn appends_that_read_all_earlier_elements_are_legal() {
 
 #[test]
 fn a_lost_append_is_illegal() {
-    assert_verdict(
+    assert_illegal(
         Object::Lists,
-        Verdict::Illegal,
         "0 1 5 txn [[:r 0 nil] [:append 0 1]] => [[:r 0 []] [:append 0 1]]
          1 2 4 txn [[:r 0 nil] [:append 0 2]] => [[:r 0 []] [:append 0 2]]",
     );
@@ -240,9 +239,8 @@ fn a_lost_append_is_illegal() {
 
 #[test]
 fn a_list_that_changes_under_a_reader_is_illegal() {
-    assert_verdict(
+    assert_illegal(
         Object::Lists,
-        Verdict::Illegal,
         "0 1 4 txn [[:r 0 nil] [:r 0 nil]] => [[:r 0 []] [:r 0 [1]]]
          1 2 3 txn [[:r 0 nil] [:append 0 1]] => [[:r 0 []] [:append 0 1]]",
     );
@@ -258,9 +256,8 @@ fn an_append_with_an_unknown_end_has_happened_if_its_element_was_read() {
     ] {
         assert_verdict(Object::Lists, Verdict::Legal, &format!("{unknown}\n{later}"));
     }
-    assert_verdict(
+    assert_illegal(
         Object::Lists,
-        Verdict::Illegal,
         &format!(
             "{unknown}
              1 2 3 txn [[:r 0 nil] [:append 0 2]] => [[:r 0 [1]] [:append 0 2]]
