@@ -389,6 +389,11 @@ second_tier() {
     oldest=$(sed -n 's/^package = .*rust-version = "\([^"]*\)".*/\1/p' Cargo.toml)
     begin_oldest_rust "$oldest"
     stage "broken rules of the proof" tests/proof/mutants.sh
+    if command -v python3 >/dev/null; then
+        stage "rooms of mutation testing" tests/mutants/run.py check
+    else
+        not_run "rooms of mutation testing" "python3 is not installed"
+    fi
     stage "costs at real servers" test_measures
     stage "large simulations" large_simulations
     stage "floods of every kind" floods
