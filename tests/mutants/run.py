@@ -4,7 +4,7 @@
     tests/mutants/run.py algorithm      all mutants of src/algorithm
     tests/mutants/run.py node_state     all mutants of src/node/state
     tests/mutants/run.py lease          all mutants of src/lease, in a copy of the whole library
-    tests/mutants/run.py check          compiles the first two rooms alone, and runs their tests without a mutant
+    tests/mutants/run.py check          builds the copies of the first two rooms, and runs their tests
 
 cargo-mutants generates the mutants. A build of the library takes minutes, so the mutants do not have a build each: a
 copy of the room contains every mutant of a function beside the function, and the variable REDQUORUM_MUTANT selects a
@@ -94,7 +94,8 @@ class Room:
         shutil.copy(ROOT / "Cargo.lock", self.work)
         # The version makes the room another package for cargo, which otherwise would mix up their builds.
         manifest = (ROOT / "Cargo.toml").read_text()
-        manifest = re.sub(r'(?m)^(package = [{] version = "[0-9.]+)', rf"\g<1>+{self.name.replace('_', '-')}", manifest, count=1)
+        build = "+" + self.name.replace("_", "-")
+        manifest = re.sub(r'(?m)^(package = [{] version = "[0-9.]+)', rf"\g<1>{build}", manifest, count=1)
         (self.work / "Cargo.toml").write_text(manifest)
         for name in ("benches", "cli", "examples", "tests"):
             shutil.copytree(ROOT / name, self.work / name, dirs_exist_ok=True)
@@ -126,8 +127,8 @@ class Room:
     def build(self):
         """Builds the tests, and returns the program; None if the build fails."""
         is_built, messages = self.cargo("test", "--no-run")
-        programs = [message["executable"] for message in messages if message.get("executable") and message["target"]["name"] == "redquorum"]
-        return programs[-1] if is_built else None
+        programs = {message["target"]["name"]: message["executable"] for message in messages if message.get("executable")}
+        return programs["redquorum"] if is_built else None
 
 
 def generate(room):
@@ -379,7 +380,7 @@ def main():
     for mutant in chosen:
         result = results[mutant["name"]]["result"]
         counts[result] = counts.get(result, 0) + 1
-    print(f"{room.name}: {len(chosen)} mutants:", ", ".join(f"{count} {result}" for result, count in sorted(counts.items())))
+    print(f"{room.name}: {len(chosen)} mutants: " + ", ".join(f"{counts[result]} {result}" for result in sorted(counts)))
     for mutant in chosen:
         if results[mutant["name"]]["result"] in ("missed", "timeout"):
             print(results[mutant["name"]]["result"], mutant["name"])
