@@ -4,9 +4,10 @@
 #
 #   tests/run.sh          before each change: format, lint, tests on nodes in memory, in the simulator and on real
 #                         servers as processes, tests in documents, examples, and the proof if coq is installed
-#   tests/run.sh --all    before a release, too: the search of the model, broken rules of the proof, servers in
-#                         containers and of other versions, the code for other systems, the oldest Rust, recipes,
-#                         benchmarks, histories of processes that are killed, the image, the packages
+#   tests/run.sh --all    before a release, too: the search of the model, broken rules of the proof, the copies of rooms
+#                         for mutation testing, servers in containers and of other versions, the code for other systems,
+#                         the oldest Rust, recipes, benchmarks, histories of processes that are killed, the image, the
+#                         packages
 #
 # The script prints the time of each stage to stderr. The report at the end names the checks that could not run.
 set -euo pipefail
@@ -389,6 +390,11 @@ second_tier() {
     oldest=$(sed -n 's/^package = .*rust-version = "\([^"]*\)".*/\1/p' Cargo.toml)
     begin_oldest_rust "$oldest"
     stage "broken rules of the proof" tests/proof/mutants.sh
+    if command -v python3 >/dev/null; then
+        stage "rooms of mutation testing" tests/mutants/run.py check
+    else
+        not_run "rooms of mutation testing" "python3 is not installed"
+    fi
     stage "costs at real servers" test_measures
     stage "large simulations" large_simulations
     stage "floods of every kind" floods

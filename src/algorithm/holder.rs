@@ -41,3 +41,46 @@ fn count_same(votes: &[NodeReply], vote: &NodeReply) -> usize {
     let Some((lease_id, _)) = named(vote) else { return 0 };
     votes.iter().filter_map(named).filter(|(other, _)| *other == lease_id).count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::NodeError;
+
+    /// Parses the votes of the nodes, one letter for each node: `-` for a free resource, `?` for no answer, and any
+    /// other letter for the lease of that name.
+    fn votes(nodes: &str) -> Vec<NodeReply> {
+        let vote_of = |letter: char| match letter {
+            '-' => NodeReply::Done,
+            '?' => NodeReply::Failed(NodeError::TimedOut),
+            name => NodeReply::Refused(Refusal::Held {
+                by: Some(LeaseId::from_wire(name.to_string().as_bytes())),
+                remaining: None,
+            }),
+        };
+        nodes.chars().map(vote_of).collect()
+    }
+
+    #[test]
+    fn a_lease_may_have_a_quorum_with_the_nodes_whose_votes_are_unknown() {
+        let electorate = Electorate::new(5, 3);
+        for (nodes, no_lease_can) in [
+            ("aa---", true),
+            ("aa?--", false),
+            ("aab-?", false),
+            ("ab?--", true),
+            ("aaa--", false),
+            ("-----", true),
+        ] {
+            assert_eq!(is_split(&votes(nodes), electorate), no_lease_can, "{nodes}");
+        }
+    }
+
+    #[test]
+    fn the_holder_is_the_lease_that_a_quorum_names() {
+        let electorate = Electorate::new(5, 3);
+        let name = |nodes| holder(&votes(nodes), electorate).map(ToString::to_string);
+        assert_eq!(name("baa-a").as_deref(), Some("a"));
+        assert_eq!(name("baa-?"), None);
+    }
+}

@@ -150,8 +150,7 @@ impl LatchView {
     /// Returns a different count that nodes have recorded, once too many nodes have refused for a quorum that accepts
     /// the count of this call.
     pub(crate) fn count_mismatch(&self) -> Option<u32> {
-        let spare = self.electorate.nodes() - self.electorate.needed();
-        self.count_mismatch.filter(|_| self.refused.len() > spare)
+        self.count_mismatch.filter(|_| self.refused.len() > self.electorate.spare())
     }
 }
 
@@ -204,5 +203,73 @@ mod tests {
         view.on_answer(2, LatchAnswer::CountMismatch(7));
         assert_eq!(view.count_mismatch(), Some(7));
         assert!(view.has_all_answers());
+    }
+
+    /// Returns the view of a call with the arrival `a`, whose round has begun.
+    fn view_of_an_arrival() -> LatchView {
+        let mut view = LatchView::new(Electorate::new(3, 2), 9, arrivals(&["a"]));
+        assert_eq!(
+            view.arrivals_to_send(),
+            arrivals(&["a"]),
+            "before the first round, the nodes may lack all"
+        );
+        view.begin_round();
+        view
+    }
+
+    /// Returns the arrivals to send after two nodes have reported these arrivals, one after the other.
+    fn to_send_after(first: &[&str], second: &[&str]) -> Arrivals {
+        let mut view = view_of_an_arrival();
+        view.on_answer(0, LatchAnswer::Arrived(arrivals(first)));
+        view.on_answer(1, LatchAnswer::Arrived(arrivals(second)));
+        view.arrivals_to_send()
+    }
+
+    #[test]
+    fn arrivals_are_sent_again_until_every_node_that_answered_has_all_of_them() {
+        assert_eq!(to_send_after(&["a"], &["a"]), arrivals(&[]));
+        assert_eq!(to_send_after(&["a", "b"], &["a", "b"]), arrivals(&[]), "both nodes have the new arrival");
+        assert_eq!(to_send_after(&[], &["a"]), arrivals(&["a"]), "the first node lacks `a`");
+        assert_eq!(to_send_after(&["a"], &["a", "b"]), arrivals(&["a", "b"]), "the first node lacks `b`");
+    }
+
+    #[test]
+    fn arrivals_are_sent_again_until_a_quorum_has_recorded_them() {
+        let mut view = view_of_an_arrival();
+        view.on_answer(0, LatchAnswer::Arrived(arrivals(&["a"])));
+        assert_eq!(view.arrivals_to_send(), arrivals(&["a"]));
+    }
+
+    #[test]
+    fn no_arrival_is_sent_to_an_open_latch_whose_count_has_arrived() {
+        let mut view = view_of_an_arrival();
+        view.on_answer(0, LatchAnswer::Open);
+        assert_eq!(view.arrivals_to_send(), arrivals(&[]));
+        assert_eq!(view.arrived(), 9);
+    }
+
+    #[test]
+    fn an_opening_is_spread_to_nodes_that_answered_without_it() {
+        let mut view = view(3, 2);
+        view.on_answer(0, LatchAnswer::Arrived(arrivals(&["a"])));
+        assert!(!view.must_spread_opening(), "the latch is shut");
+        assert!(!view.has_all_answers());
+        view.on_answer(1, LatchAnswer::Open);
+        assert!(view.must_spread_opening(), "node 0 has not recorded the opening");
+        view.begin_round();
+        view.on_answer(0, LatchAnswer::Open);
+        view.on_answer(1, LatchAnswer::Open);
+        assert!(!view.must_spread_opening());
+    }
+
+    #[test]
+    fn a_count_mismatch_of_as_many_nodes_as_a_quorum_may_miss_is_not_reported() {
+        let mut view = view(5, 2);
+        for node in [0, 1] {
+            view.on_answer(node, LatchAnswer::CountMismatch(7));
+            assert_eq!(view.count_mismatch(), None);
+        }
+        view.on_answer(2, LatchAnswer::CountMismatch(7));
+        assert_eq!(view.count_mismatch(), Some(7));
     }
 }

@@ -244,4 +244,14 @@ mod tests {
         assert_eq!(lease.valid_until(), at(1500));
         assert!(lease.is_at_hold_limit());
     }
+
+    #[test]
+    fn the_rest_of_hold_at_most_ends_with_the_limit_in_spite_of_renewals() {
+        let mut limited = lease(Some(Duration::from_millis(1500)));
+        assert_eq!(limited.ttl(), Duration::from_secs(1));
+        assert!(limited.renew(at(900), at(910)));
+        assert_eq!(limited.hold_left(at(1400)), Some(Duration::from_millis(100)));
+        assert_eq!(limited.hold_left(at(1600)), Some(Duration::ZERO));
+        assert_eq!(lease(None).hold_left(at(0)), None);
+    }
 }

@@ -97,4 +97,12 @@ mod tests {
         assert_eq!(NodeSet::first(64).len(), 64);
         assert!(NodeSet::EMPTY.is_empty());
     }
+
+    #[test]
+    fn a_union_has_the_nodes_of_both_sets() {
+        let set = |nodes: &[usize]| nodes.iter().copied().collect::<NodeSet>();
+        assert_eq!(set(&[0, 5]).union(set(&[5, 63])), set(&[0, 5, 63]));
+        assert_eq!(NodeSet::only(63).iter().collect::<Vec<_>>(), [63]);
+        assert_eq!(format!("{:?}", set(&[5, 0])), "{0, 5}");
+    }
 }

@@ -58,3 +58,23 @@ impl OrphanedKeys {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::values::Refusal;
+
+    #[test]
+    fn a_key_of_readers_is_orphaned_if_two_checks_find_the_same_reader() {
+        let refusal =
+            Refusal::Held { by: Some(LeaseId::of_readers()), remaining: Some(Duration::from_secs(30)) };
+        let votes = [NodeReply::Refused(refusal), NodeReply::Done, NodeReply::Done];
+        let mut orphaned = OrphanedKeys::new(3);
+        for (reader, is_orphaned) in [("one", false), ("two", false), ("two", true)] {
+            orphaned.record(&votes, &[Some(LeaseId::from_wire(reader.as_bytes())), None, None]);
+            assert_eq!(orphaned.nodes().contains(0), is_orphaned, "{reader}");
+        }
+    }
+}

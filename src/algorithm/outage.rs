@@ -221,4 +221,9 @@ mod tests {
         let step = outage.step(&endless, at(1 << 42));
         assert!(matches!(step, OutageStep::WaitUntil(until) if until == largest_instant), "{step:?}");
     }
+
+    #[test]
+    fn an_outage_lasts_from_the_start_of_its_first_attempt() {
+        assert_eq!(outage(&[10, 12], None).lasts(at(15)), Duration::from_secs(5));
+    }
 }

@@ -60,4 +60,11 @@ mod tests {
         }
         assert!(first.iter().all(|count| (850..1150).contains(count)), "{first:?}");
     }
+
+    /// Clients of other versions compute the same hash.
+    #[test]
+    fn the_hash_of_the_queue_node_order_never_changes() {
+        assert_eq!(rank(b"invoice:42", b"10.0.0.1:6379"), 0x32c8_dc67_99a2_8efe);
+        assert_eq!(rank(b"", b"[::1]:6379"), 0x4cad_7055_61c9_99ca);
+    }
 }

@@ -169,6 +169,7 @@ mod tests {
         let mut tally = Tally::new(Electorate::new(3, 2));
         tally.vote(0, true);
         tally.vote(0, true);
+        tally.vote(3, true);
         tally.vote(9, true);
         assert_eq!(tally.result(), TallyResult::Pending);
         tally.vote(1, false);

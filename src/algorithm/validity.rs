@@ -22,24 +22,23 @@ pub(crate) struct Validity {
 
 impl Validity {
     const PPM: u32 = 1_000_000;
+    /// A power of two. All smaller powers of two together exceed the largest drift.
+    const LARGEST_STEP: u32 = 1 << 19;
 
     /// Returns the rule for a drift, which is rounded up to whole parts per million; `None` unless `0 <= drift < 0.5`.
     pub(crate) fn with_drift(drift: f64) -> Option<Self> {
         if !(0.0..0.5).contains(&drift) {
             return None;
         }
-        let mut drift_ppm = 0;
-        // A binary search finds the smallest number of millionths that is not below the drift. A cast might round down.
-        let mut step = Self::PPM;
+        // A binary search finds the largest number of millionths below the drift. A cast might round down.
+        let (mut below, mut step) = (0, Self::LARGEST_STEP);
         while step > 0 {
-            if f64::from(drift_ppm + step) / f64::from(Self::PPM) < drift {
-                drift_ppm += step;
+            if f64::from(below + step) / f64::from(Self::PPM) < drift {
+                below += step;
             }
             step /= 2;
         }
-        while f64::from(drift_ppm) / f64::from(Self::PPM) < drift {
-            drift_ppm += 1;
-        }
+        let drift_ppm = if drift > 0.0 { below + 1 } else { 0 };
         Some(Self { drift_ppm })
     }
 
@@ -79,13 +78,9 @@ impl Validity {
 
     /// Returns the smallest ttl in whole milliseconds whose validity is at least `least`.
     pub(crate) fn least_ttl(self, least: Duration) -> Duration {
-        let share = f64::from(Self::PPM - self.drift_ppm) / f64::from(Self::PPM);
-        let estimate = (least + MARGIN).div_f64(share).as_millis();
-        let mut ttl = Duration::from_millis(u64::try_from(estimate).unwrap_or(u64::MAX));
-        while self.window(ttl) < least {
-            ttl += Duration::from_millis(1);
-        }
-        ttl
+        let nanos = least.saturating_add(MARGIN).as_nanos() * u128::from(Self::PPM);
+        let millis = nanos.div_ceil(u128::from(Self::PPM - self.drift_ppm)).div_ceil(1_000_000);
+        Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
     }
 }
 
@@ -154,10 +149,14 @@ mod tests {
         }
 
         #[test]
-        fn the_validity_of_the_least_ttl_is_at_least_the_requested_validity(millis in 1_u64..10_000, ppm in 0_u32..499_999) {
+        fn the_least_ttl_is_the_smallest_whose_validity_is_at_least_the_requested_validity(
+            micros in 1_u64..10_000_000, ppm in 0_u32..499_999,
+        ) {
             let validity = Validity { drift_ppm: ppm };
-            let least = Duration::from_millis(millis);
-            prop_assert!(validity.window(validity.least_ttl(least)) >= least);
+            let least = Duration::from_micros(micros);
+            let ttl = validity.least_ttl(least);
+            prop_assert!(validity.window(ttl) >= least);
+            prop_assert!(validity.window(ttl - Duration::from_millis(1)) < least);
         }
     }
 
@@ -171,5 +170,28 @@ mod tests {
                 (waits - Duration::from_millis(2)).as_secs_f64() * (1.0 - drift / 2.0) / (1.0 + drift / 2.0);
             assert!(slowest >= 2.0 - 1e-9, "{drift}: {slowest}");
         }
+    }
+
+    #[test]
+    fn a_drift_of_whole_millionths_is_exact_and_any_other_drift_is_rounded_up() {
+        for ppm in (0..500_000).step_by(997).chain([1, 499_999]) {
+            let drift = f64::from(ppm) / 1e6;
+            assert_eq!(Validity::with_drift(drift), Some(Validity { drift_ppm: ppm }), "{drift}");
+            let above = Some(Validity { drift_ppm: ppm + 1 });
+            assert_eq!(Validity::with_drift(drift + 1e-7), above, "{drift}");
+        }
+    }
+
+    #[test]
+    fn a_ttl_without_drift_exceeds_its_validity_by_the_margin() {
+        let validity = Validity { drift_ppm: 0 };
+        assert_eq!(validity.least_ttl(Duration::from_millis(1)), Duration::from_millis(3));
+        assert_eq!(validity.window(Duration::from_millis(3)), Duration::from_millis(1));
+    }
+
+    #[test]
+    fn every_lease_has_ended_after_its_ttl_with_drift_and_margin() {
+        let validity = Validity::with_drift(0.01).unwrap();
+        assert_eq!(validity.outlasting(Duration::from_secs(10)), Duration::from_millis(10_102));
     }
 }

@@ -98,4 +98,10 @@ mod tests {
         let hedge = |usual| config(3).with_usual_response_time(millis(usual)).hedge;
         assert_eq!([0, 31, 32, 100, 250, 9_000].map(hedge), [125, 125, 128, 400, 1_000, 1_000].map(millis));
     }
+
+    #[test]
+    fn a_request_may_be_unsent_for_less_time_than_a_wait_for_its_vote() {
+        assert_eq!(config(3).request_timeout(), millis(1_000), "never less than a node timeout");
+        assert_eq!(config(3).of_waiting_call(Duration::MAX).request_timeout(), millis(1_875));
+    }
 }

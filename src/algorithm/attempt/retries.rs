@@ -54,3 +54,17 @@ impl Retries {
         self.at = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_pause_before_a_retry_is_a_64th_of_the_hedge() {
+        let start = Instant::from_origin(Duration::ZERO);
+        let hedge = Duration::from_millis(128);
+        let first = |elapsed| Retries::default().next_at(start, Duration::from_millis(elapsed), hedge, false);
+        assert_eq!(first(0), start + Duration::from_millis(2));
+        assert_eq!(first(10), start + Duration::from_millis(5));
+    }
+}

@@ -590,3 +590,144 @@ fn a_plan_for_a_quorum_is_refused_only_with_the_answers_of_a_quorum() {
         assert_eq!(attempt.step(at(1000)), AttemptStep::Failed(reason));
     }
 }
+
+#[test]
+fn only_an_attempt_without_a_queue_entry_is_of_a_newcomer() {
+    assert!(attempt(3, Plan::AllAtOnce(0)).is_newcomer());
+    assert!(attempt(3, Plan::AllAtOnceForQuorum(0)).is_newcomer());
+    for plan in [Plan::QueueNodeFirst(vec![0]), Plan::Redeem(vec![0]), Plan::Woken(0), Plan::Downgrade(at(5))]
+    {
+        assert!(!attempt(3, plan.clone()).is_newcomer(), "{plan:?}");
+    }
+}
+
+/// Returns a newcomer's attempt with a grant of the queue node, which other nodes have refused.
+fn lost_after_the_queue_node_granted() -> Attempt {
+    let mut attempt = attempt(5, Plan::AllAtOnce(3));
+    attempt.step(at(0));
+    attempt.on_lock(3, LockVote::Granted(7));
+    refuse(&mut attempt, [0, 1, 2]);
+    attempt
+}
+
+#[test]
+fn no_node_is_asked_again_after_a_refusal_for_another_resource() {
+    let again = AttemptStep::Lock { nodes: nodes(&[0, 1, 2]), ignores_queue: true };
+    assert_eq!(lost_after_the_queue_node_granted().step(at(1)), again);
+    let mut attempt = lost_after_the_queue_node_granted();
+    attempt.refused_elsewhere();
+    assert_eq!(attempt.step(at(1)), AttemptStep::RollBack);
+}
+
+#[test]
+fn a_client_stood_still_if_a_wait_ends_more_than_the_shortest_hedge_too_late() {
+    for (waits_until, has_stood_still) in [(999, false), (1000, false), (1125, false), (1126, true)] {
+        let mut attempt = attempt(5, Plan::AllAtOnce(0));
+        attempt.step(at(0));
+        assert_eq!(attempt.step(at(0)), AttemptStep::Wait(at(1000)));
+        assert!(!attempt.has_stood_still());
+        attempt.step(at(waits_until));
+        assert_eq!(attempt.has_stood_still(), has_stood_still, "{waits_until}");
+        attempt.step(at(waits_until));
+        assert_eq!(attempt.has_stood_still(), has_stood_still, "no later step changes this");
+    }
+}
+
+#[test]
+fn an_attempt_reports_the_votes_the_nodes_without_an_answer_and_its_hedge() {
+    let mut attempt = attempt(3, Plan::AllAtOnce(0));
+    attempt.step(at(0));
+    attempt.on_lock(0, LockVote::Granted(7));
+    attempt.on_lock(1, LockVote::Error);
+    assert_eq!(attempt.lock_votes(), [LockVote::Granted(7), LockVote::Error, LockVote::NoAnswer]);
+    assert_eq!(attempt.pending(), nodes(&[2]));
+    assert_eq!(attempt.answered(), nodes(&[0]), "an error is no answer");
+    assert_eq!(attempt.hedge(), Duration::from_millis(125));
+}
+
+/// A wait for a time that has passed would never end, because the driver repeats the step at once.
+#[test]
+fn the_wait_for_a_silent_queue_node_ends_with_the_hedge() {
+    let mut attempt = attempt(5, Plan::AllAtOnce(3));
+    attempt.step(at(0));
+    attempt.on_lock(0, LockVote::Deferred);
+    attempt.refused_elsewhere();
+    assert_eq!(attempt.step(at(124)), AttemptStep::Wait(at(125)));
+    assert_eq!(attempt.step(at(125)), AttemptStep::Wait(at(1000)));
+}
+
+#[test]
+fn after_a_grant_the_last_node_is_locked_and_not_asked_for_the_turn() {
+    let mut attempt = attempt(3, Plan::QueueNodeFirst(vec![2, 1, 0]));
+    assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(2));
+    assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(1));
+    attempt.on_lock(1, LockVote::Granted(7));
+    assert_eq!(attempt.step(at(126)), AttemptStep::Lock { nodes: nodes(&[0]), ignores_queue: true });
+}
+
+/// The queue node order of a waiter omits nodes with an orphaned key.
+#[test]
+fn a_node_outside_of_the_queue_node_order_is_not_asked_for_the_turn() {
+    let mut attempt = attempt(3, Plan::QueueNodeFirst(vec![1, 0]));
+    assert_eq!(attempt.step(at(0)), AttemptStep::Enqueue(1));
+    assert_eq!(attempt.step(at(125)), AttemptStep::Enqueue(0));
+    assert_eq!(attempt.step(at(250)), AttemptStep::Lock { nodes: nodes(&[2]), ignores_queue: true });
+}
+
+#[test]
+fn a_lost_attempt_waits_for_its_queue_node_only_if_the_answer_may_decide() {
+    let lost = |vote| {
+        let mut attempt = attempt(5, Plan::AllAtOnce(4));
+        attempt.step(at(0));
+        attempt.on_lock(0, LockVote::Granted(7));
+        attempt.on_lock(1, vote);
+        refuse(&mut attempt, [2, 3]);
+        attempt.step(at(1))
+    };
+    assert_eq!(lost(LockVote::Refused), AttemptStep::RollBack);
+    assert_eq!(lost(LockVote::Deferred), AttemptStep::Wait(at(125)));
+}
+
+#[test]
+fn a_write_back_without_an_answer_ends_after_a_node_timeout() {
+    let mut attempt = attempt(3, Plan::AllAtOnce(0));
+    attempt.step(at(0));
+    attempt.on_lock(0, LockVote::Granted(3));
+    attempt.on_lock(1, LockVote::Granted(8));
+    assert_eq!(attempt.step(at(1)), AttemptStep::WriteBack { token: 8, nodes: nodes(&[0]) });
+    assert_eq!(attempt.step(at(1000)), AttemptStep::Wait(at(1001)), "node 2 is out of time");
+    assert_eq!(attempt.step(at(1001)), AttemptStep::RollBack);
+}
+
+#[test]
+fn votes_are_not_split_while_a_deciding_node_is_asked_again() {
+    let mut attempt = attempt(5, Plan::AllAtOnce(0));
+    attempt.step(at(0));
+    attempt.on_lock(0, LockVote::Granted(7));
+    attempt.on_lock(1, LockVote::Deferred);
+    refuse(&mut attempt, [2]);
+    assert_eq!(attempt.step(at(10)), AttemptStep::Lock { nodes: nodes(&[1]), ignores_queue: true });
+    assert_eq!(attempt.step(at(10)), AttemptStep::Wait(at(1000)));
+}
+
+#[test]
+fn only_a_newcomer_yields_to_waiters() {
+    for (plan, yields) in
+        [(Plan::AllAtOnce(0), true), (Plan::AllAtOnceForQuorum(0), true), (Plan::Downgrade(at(5)), false)]
+    {
+        let mut attempt = attempt(3, plan.clone());
+        attempt.step(at(0));
+        attempt.on_queue(true);
+        assert_eq!(attempt.step(at(1)) == AttemptStep::RollBack, yields, "{plan:?}");
+    }
+}
+
+#[test]
+fn the_queue_node_of_a_plan_is_the_first_queue_node_that_the_attempt_asks() {
+    for plan in [Plan::AllAtOnce(2), Plan::AllAtOnceForQuorum(2), Plan::Woken(2)] {
+        assert_eq!(plan.queue_node(), Some(2));
+    }
+    assert_eq!(Plan::QueueNodeFirst(vec![2, 0]).queue_node(), Some(2));
+    assert_eq!(Plan::Redeem(vec![2, 0]).queue_node(), Some(2));
+    assert_eq!(Plan::Downgrade(at(5)).queue_node(), None);
+}

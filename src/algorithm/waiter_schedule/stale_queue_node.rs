@@ -65,3 +65,20 @@ impl StaleQueueNode {
         self.ignores_wakes_until
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_at_the_end_of_the_pause_may_lock() {
+        let at = |millis| Instant::from_origin(Duration::from_millis(millis));
+        let mut stale = StaleQueueNode::new(at(0));
+        let end = stale.grant_was_futile(Duration::from_millis(10), Duration::ZERO, at(1000), at(0), 0.5);
+        assert_eq!(end, at(10));
+        stale.attempt_begins(at(9));
+        assert!(stale.enqueues_only());
+        stale.attempt_begins(at(10));
+        assert!(!stale.enqueues_only());
+    }
+}

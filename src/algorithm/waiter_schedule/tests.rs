@@ -479,3 +479,53 @@ fn the_second_waiter_attempts_rarely_while_the_first_leaves_the_resource_free() 
     defer(&mut schedule, &behind, now);
     assert_eq!(schedule.next_attempt().at, at(now + 100), "a wake resets the delay");
 }
+
+#[test]
+fn a_holder_check_without_a_quorum_of_answers_leads_to_an_attempt_at_all_nodes() {
+    for (answers, plan) in [
+        ("other other ? ? ?", Plan::AllAtOnceForQuorum(4)),
+        ("other other ? ? -", queue_node_first(&ORDER)),
+        ("other other ? - -", queue_node_first(&ORDER)),
+    ] {
+        let mut schedule = schedule();
+        defer(&mut schedule, &deferral(4, Some("other"), 30_000), 0);
+        schedule.holder_checked(&votes(answers), &[], ROUND_TRIP, at(1000));
+        assert_eq!(schedule.next_attempt().plan, plan, "{answers}");
+    }
+}
+
+#[test]
+fn one_of_the_first_two_waiters_for_a_free_resource_attempts_after_a_hand_over() {
+    for (is_queued, rank, next) in [(true, 1, 100), (true, 2, 300), (true, 7, 300), (false, 0, 300)] {
+        let mut schedule = schedule();
+        let deferral = Deferral { is_queued, rank, ..deferral(4, None, 300) };
+        defer(&mut schedule, &deferral, 0);
+        assert_eq!(schedule.next_attempt().at, at(next), "{is_queued} {rank}");
+    }
+}
+
+#[test]
+fn an_acquired_lock_ends_the_suspicion_of_an_inconclusive_holder_check() {
+    let mut schedule = schedule();
+    let deferral = deferral(4, Some("gone"), 30_000);
+    defer(&mut schedule, &deferral, 0);
+    defer(&mut schedule, &deferral, 500);
+    schedule.holder_checked(&votes("- - - - gone"), &[], ROUND_TRIP, at(500));
+    schedule.acquired(at(600));
+    for now in [600, 700] {
+        schedule.request_attempt(at(now));
+        defer(&mut schedule, &deferral, now);
+    }
+    assert!(!schedule.wants_holder_check());
+}
+
+#[test]
+fn a_waiter_without_a_queue_entry_attempts_at_once_after_a_release() {
+    for (is_queued, next) in [(true, 200), (false, 100)] {
+        let mut schedule = schedule();
+        let deferral = Deferral { is_queued, rank: 1, ..deferral(4, Some("other"), 30_000) };
+        defer(&mut schedule, &deferral, 0);
+        schedule.released(2, at(100));
+        assert_eq!(schedule.next_attempt().at, at(next));
+    }
+}

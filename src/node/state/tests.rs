@@ -8,10 +8,10 @@ use crate::{
         examples::{self, ExampleNode},
         names,
         operation::samples::{
-            arrive, enqueue, force_unlock, inspect, lease_id, lock, parameters, renew, resource, take,
-            unlock, write_back,
+            arrive, enqueue, force_unlock, inspect, lease_id, lock, parameters, proclaim, proclamation,
+            renew, resource, take, unlock, withdraw, write_back,
         },
-        state::{Counter, NodeMetadata, NodeState, NodeTime},
+        state::{Counter, HeldKey, NodeMetadata, NodeState, NodeTime},
     },
     values::{Fingerprint, LeaseId, NodeError, Resource},
 };
@@ -371,16 +371,112 @@ fn a_counter_exists_for_at_least_its_ttl_after_each_use() {
     assert_eq!(node.counter("b"), None);
 }
 
-#[test]
-fn a_sweep_deletes_exactly_the_expired_data() {
+/// Returns a node with every kind of data that expires.
+fn node_with_all_data() -> Fixture {
     let mut node = Fixture::new();
     node.ask(&lock("a", "me", 5000, 0));
-    node.ask(&unlock("b", "me", false, true));
+    node.ask(&proclaim("a", proclamation("me", 7, 1, "value"), 5000));
+    node.ask(&lock("a", "refused", 5000, 0));
+    node.ask(&enqueue("a", "waiter", "waiter", 0, 5000));
+    node.ask(&lock("*b", "reader", 5000, 0));
+    node.ask(&take("b", "writer", 5000));
+    node.ask(&unlock("c", "gone", false, true));
+    node.ask(&arrive("latch", 2, "arrival"));
+    let now = node.now();
+    assert!(node.state.yield_mark(&resource("a"), now).is_some());
+    assert!(node.state.writer_mark(&resource("b"), now).is_some());
+    node
+}
+
+#[test]
+fn a_sweep_deletes_exactly_the_expired_data() {
+    let mut node = node_with_all_data();
     let before = node.state.clone();
-    node.milliseconds += 5000;
+    node.milliseconds += 400;
     node.state.sweep(node.now());
     assert_eq!(node.state, before);
     node.milliseconds += 5_400_000;
     node.state.sweep(node.now());
     assert_eq!(node.state, NodeState::new("incarnation"));
+}
+
+#[test]
+fn no_vote_exceeds_the_largest_integer_that_a_double_holds_exactly() {
+    let mut node = Fixture::new();
+    node.set_counter("a", 9_007_199_254_740_990);
+    assert_eq!(node.ask(&lock("a", "me", 1, 0)), granted(9_007_199_254_740_991));
+    node.milliseconds += 2;
+    let refused = node.ask_without_change(&lock("a", "you", 1, 0));
+    assert!(matches!(refused, Answer::Error(_)), "{refused:?}");
+}
+
+#[test]
+fn an_inspection_counts_the_waiters_whose_entries_have_not_ended() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "me", 60_000, 0));
+    for (waiter, entry_ttl) in [("one", 1000), ("two", 5000)] {
+        node.ask(&enqueue("a", waiter, waiter, 0, entry_ttl));
+    }
+    let waiters = |node: &mut Fixture| match node.ask_without_change(&inspect("a")) {
+        Answer::Inspected(inspected) => {
+            inspected.waiters.map(|waiters| (waiters.count, waiters.first.to_string()))
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(waiters(&mut node), Some((2, "one".into())));
+    // The queue expires with the entry of 5 s, which was withdrawn.
+    node.ask(&withdraw("a", "two"));
+    node.milliseconds += 1001;
+    assert_eq!(waiters(&mut node), None);
+}
+
+#[test]
+fn a_latch_is_open_only_after_the_last_arrival() {
+    let mut node = Fixture::new();
+    let arrivals = |names: &[&str]| names.iter().map(|name| name.as_bytes().into()).collect();
+    assert_eq!(node.ask(&arrive("latch", 2, "one")), Answer::Arrived(arrivals(&["one"])));
+    assert_eq!(node.ask(&arrive("latch", 2, "one")), Answer::Arrived(arrivals(&["one"])));
+    assert_eq!(node.ask(&arrive("latch", 2, "two")), Answer::Open);
+}
+
+#[test]
+fn a_list_has_the_resources_that_leases_and_readers_hold() {
+    const LEASE_ID: &str = "00000000-0000-4000-8000-000000000000:1";
+    let mut node = Fixture::new();
+    let later = node.now() + Duration::from_secs(5);
+    let held = |lease_id, holds, expires_at| Some(HeldKey { lease_id, holds, expires_at });
+    node.state.set_lock(&resource("held"), held(lease_id(LEASE_ID), 1, later));
+    node.state.set_lock(&resource("re-entered"), held(lease_id(LEASE_ID), 2, later));
+    node.state.set_lock(&resource("without holds"), held(lease_id(LEASE_ID), 0, later));
+    node.state.set_lock(&resource("of another program"), held(lease_id("program"), 1, later));
+    node.state.set_lock(&resource("expired"), held(lease_id(LEASE_ID), 1, NodeTime::from_epoch(1)));
+    node.ask(&lock("*shared", "reader", 5000, 0));
+    let Answer::Listed(page) = node.ask_without_change(&Operation::List(List { cursor: 0 })) else {
+        panic!("no list")
+    };
+    assert_eq!(page.resources, [resource("held"), resource("re-entered"), resource("shared")]);
+}
+
+/// The eviction of a server whose memory is full spares the counters, whose ttl is longer.
+#[cfg(feature = "sim")]
+#[test]
+fn an_eviction_deletes_the_locks_and_no_counter() {
+    let mut node = node_with_all_data();
+    let counter = node.counter("a");
+    node.state.evict_locks();
+    assert_eq!((node.lease_id_of("a"), node.lease_id_of("b")), (None, None));
+    assert_eq!(node.counter("a"), counter);
+}
+
+#[cfg(feature = "sim")]
+#[test]
+fn the_stored_leases_are_all_keys_and_readers_with_the_expired_ones() {
+    let mut node = Fixture::new();
+    node.ask(&lock("a", "me", 5000, 0));
+    node.ask(&lock("*b", "reader", 6000, 0));
+    let [first, second] = [5, 6].map(|seconds| node.now() + Duration::from_secs(seconds));
+    node.milliseconds += 10_000;
+    let stored: Vec<_> = node.state.stored_leases().map(|(id, end)| (id.clone(), end)).collect();
+    let expected = [(lease_id("me"), first), (LeaseId::of_readers(), second), (lease_id("reader"), second)];
+    assert_eq!(stored, expected);
 }

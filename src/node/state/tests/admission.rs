@@ -426,3 +426,21 @@ fn six_events_detect_a_broken_rule_of_admission() {
         );
     }
 }
+
+#[test]
+fn a_second_registration_in_the_same_incarnation_begins_no_quarantine() {
+    let mut node = Node::in_first_quarantine();
+    node.fixture.milliseconds += 61_001;
+    assert_eq!(node.register(NewNodes::Quarantine), None);
+}
+
+#[test]
+fn a_refused_renewal_changes_nothing_at_a_node_outside_of_quarantine() {
+    let mut node = Node::in_first_quarantine();
+    node.fixture.milliseconds += 61_001;
+    node.is_other = true;
+    let before = node.fixture.state.clone();
+    let refused = node.ask(&renew("a", "me", 1, 5000, START));
+    assert!(matches!(refused, Answer::WrongQuorum { .. }), "{refused:?}");
+    assert_eq!(node.fixture.state, before);
+}

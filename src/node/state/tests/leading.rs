@@ -1,10 +1,7 @@
 //! The proclamations of leaders that nodes store.
 
 use super::*;
-use crate::node::{
-    QuorumParameters, RestartGuard, names,
-    operation::samples::{observe, proclaim, proclamation},
-};
+use crate::node::{QuorumParameters, RestartGuard, names, operation::samples::observe};
 
 #[test]
 fn a_node_stores_proclamations_of_the_holder_only() {

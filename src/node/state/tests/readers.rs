@@ -1,10 +1,9 @@
 //! The rules of a node about readers and writers of one resource.
 
 use super::*;
-use crate::node::{
-    Enqueue, Queued, names,
-    operation::samples::{enqueue, not_waiting, withdraw},
-};
+#[cfg(feature = "sim")]
+use crate::node::state::ReaderRun;
+use crate::node::{Enqueue, Queued, names, operation::samples::not_waiting};
 
 /// Returns the enqueue of a reader.
 fn enqueue_to_read(by: &str, arrival: u64) -> Operation {
@@ -119,4 +118,51 @@ fn readers_do_not_yield_to_groups_and_to_writers_that_do_not_wait() {
     node.ask_without_change(&not_waiting(take("a", "writer", 5000)));
     node.ask_without_change(&take("a b", "writer", 5000));
     assert!(matches!(node.ask(&enqueue_to_read("two", 0)).without_waiters(), Answer::Granted { .. }));
+}
+
+/// The key of the readers may be lost, as by an eviction, while the record of the readers stays.
+#[test]
+fn the_unlock_of_a_reader_without_its_key_leaves_the_other_readers() {
+    let mut node = Fixture::new();
+    node.ask(&lock("*a", "one", 5000, 0));
+    node.ask(&lock("*a", "two", 5000, 0));
+    let key = node.state.held(&resource("a"), node.now()).cloned();
+    node.state.set_lock(&resource("a"), None);
+    assert_eq!(node.ask(&unlock("*a", "one", true, false)), Answer::Unlocked { deleted: 0 });
+    node.state.set_lock(&resource("a"), key);
+    let readers = ExampleNode::readers(&mut node, "a").map(|(_, readers)| readers);
+    assert_eq!(readers, Some(vec!["two".to_owned()]));
+}
+
+#[cfg(feature = "sim")]
+#[test]
+fn readers_without_their_key_or_with_a_key_of_another_end_are_inconsistent() {
+    let inconsistent = |change: &dyn Fn(&mut NodeState, &mut ReaderRun)| {
+        let mut node = Fixture::new();
+        node.ask(&lock("*a", "one", 5000, 0));
+        node.ask(&lock("*b", "one", 5000, 0));
+        let mut readers = node.state.readers.remove(&resource("a")).unwrap();
+        change(&mut node.state, &mut readers);
+        node.state.readers.insert(resource("a"), readers);
+        node.state.inconsistent_resource(node.now()).cloned()
+    };
+    let (a, later) = (resource("a"), NodeTime::from_epoch(START));
+    let held = |lease_id, expires_at| Some(HeldKey { lease_id, holds: 0, expires_at });
+    assert_eq!(inconsistent(&|_, _| ()), None);
+    assert_eq!(inconsistent(&|_, readers| readers.epoch += 1), None);
+    assert_eq!(inconsistent(&|state, _| state.set_lock(&a, None)), Some(a.clone()));
+    assert_eq!(
+        inconsistent(&|state, _| state.set_lock(&a, held(LeaseId::of_readers(), later))),
+        Some(a.clone())
+    );
+    assert_eq!(inconsistent(&|state, _| state.set_lock(&a, held(lease_id("x"), later))), Some(a.clone()));
+    assert_eq!(inconsistent(&|_, readers| readers.expires_at = later), Some(a.clone()));
+    assert_eq!(inconsistent(&|_, readers| readers.phase += 1), Some(a.clone()));
+    let past = NodeTime::from_epoch(1);
+    let expired = inconsistent(&|state, readers| {
+        readers.expires_at = past;
+        readers.ends.values_mut().for_each(|end| *end = past);
+        state.set_lock(&a, None);
+    });
+    assert_eq!(expired, None, "expired readers have no key");
 }

@@ -50,3 +50,14 @@ fn a_transfer_wakes_no_waiter_and_publishes_nothing() {
     assert_eq!(node.ask(&transfer("a", "to", "from", TTL, 0, 42)), Answer::Granted { vote: 43 });
     assert_eq!(node.notices, []);
 }
+
+#[test]
+fn a_tombstone_refuses_a_transfer_even_if_the_counter_is_invalid() {
+    let mut node = held_and_marked();
+    node.set_counter("a", u64::MAX);
+    let operation = transfer("a", "to", "from", TTL, 0, 0);
+    let refused = node.ask_without_change(&operation);
+    assert!(matches!(refused, Answer::Error(_)), "{refused:?}");
+    node.ask(&unlock("a", "to", false, true));
+    assert_eq!(node.ask_without_change(&operation), Answer::Tombstone);
+}

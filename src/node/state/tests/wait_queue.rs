@@ -3,7 +3,7 @@
 use super::*;
 use crate::node::{
     Enqueue, Queued, Unlock, Vacant, names,
-    operation::samples::{enqueue, not_waiting, publishing_steps, take, withdraw},
+    operation::samples::{not_waiting, publishing_steps},
     state::wait_queue::QueueEntry,
 };
 
@@ -546,4 +546,41 @@ fn entries_are_sorted_by_arrival_and_then_by_name() {
     let mut entries = vec![entry(2, "a"), entry(1, "b"), entry(1, "a")];
     entries.sort();
     assert_eq!(entries, [entry(1, "a"), entry(1, "b"), entry(2, "a")]);
+}
+
+#[test]
+fn a_repeated_lock_of_the_holder_does_not_yield_to_waiters() {
+    let mut queue = QueueFixture::held();
+    queue.enter("first");
+    let answer = queue.ask(&lock("a", "holder", 5000, 0));
+    assert_eq!(answer, granted(START + 1));
+}
+
+#[test]
+fn the_deferral_of_a_newcomer_has_the_counter_with_the_holder() {
+    let mut queue = QueueFixture::held();
+    queue.enter("first");
+    let answer = queue.ask(&lock("a", "newcomer", 5000, 0));
+    let holder = queued(&answer).holder.as_ref().unwrap();
+    assert_eq!((holder.lease_id.clone(), holder.counter), (Some(lease_id("holder")), START + 1));
+}
+
+#[test]
+fn a_client_without_an_entry_does_not_overtake_a_waiter_of_the_same_arrival() {
+    let mut queue = QueueFixture::held();
+    let arrival = queue.enter("first");
+    queue.unlock("holder");
+    assert!(!is_granted(&queue.enqueue_again("later", arrival)));
+    queue.ask(&withdraw("a", "later"));
+    assert!(is_granted(&queue.enqueue_again("earlier", arrival - 1)));
+}
+
+#[test]
+fn a_renewal_reports_waiters() {
+    let mut queue = QueueFixture::held();
+    let renewed = Answer::Renewed { proves: true };
+    let renewal = renew("a", "holder", 1, 5000, START + 1);
+    assert_eq!(queue.ask(&renewal), renewed);
+    queue.enter("first");
+    assert_eq!(queue.ask(&renewal), renewed.with_waiters(true));
 }
