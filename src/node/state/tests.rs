@@ -417,17 +417,20 @@ fn an_inspection_counts_the_waiters_whose_entries_have_not_ended() {
     for (waiter, entry_ttl) in [("one", 1000), ("two", 5000)] {
         node.ask(&enqueue("a", waiter, waiter, 0, entry_ttl));
     }
-    let waiters = |node: &mut Fixture| match node.ask_without_change(&inspect("a")) {
-        Answer::Inspected(inspected) => {
-            inspected.waiters.map(|waiters| (waiters.count, waiters.first.to_string()))
+    let waiters = |node: &mut Fixture| {
+        let inspect = Inspect { resource: resource("a"), max_readers: 0, max_details: 9 };
+        match node.ask_without_change(&Operation::Inspect(inspect)) {
+            Answer::Inspected(InspectAnswer { details, .. }) => {
+                details.map_or((0, Vec::new()), |details| (details.waiters, details.queue.to_vec()))
+            }
+            other => panic!("{other:?}"),
         }
-        other => panic!("{other:?}"),
     };
-    assert_eq!(waiters(&mut node), Some((2, "one".into())));
+    assert_eq!(waiters(&mut node), (2, vec![lease_id("one"), lease_id("two")]));
     // The queue expires with the entry of 5 s, which was withdrawn.
     node.ask(&withdraw("a", "two"));
     node.milliseconds += 1001;
-    assert_eq!(waiters(&mut node), None);
+    assert_eq!(waiters(&mut node), (0, Vec::new()));
 }
 
 #[test]
