@@ -35,8 +35,8 @@ impl Finding {
         Self { check, level: Level::Ok, node: None, found: found.into(), advice: None }
     }
 
-    pub(crate) fn info(check: &'static str, found: impl Into<String>) -> Self {
-        Self { level: Level::Info, ..Self::ok(check, found) }
+    pub(crate) fn info(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { level: Level::Info, ..Self::warn(check, found, advice) }
     }
 
     pub(crate) fn warn(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {

@@ -93,7 +93,7 @@ async fn cycles(builder: &QuorumBuilder, votes_needed: usize) -> Result<Vec<Stri
     match stopwatch::within(MAX_LISTING_TIME, searching).await {
         Some(found) => Ok(found?.iter().map(|cycle| cycle.shown(false)).collect()),
         None => Err(NotSearched::TookTooLong(format!(
-            "the list of all locks takes longer than {MAX_LISTING_TIME:?}: see `redquorum list`"
+            "the list of all locks takes longer than {MAX_LISTING_TIME:?}"
         ))),
     }
 }

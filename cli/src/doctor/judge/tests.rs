@@ -736,7 +736,7 @@ const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
         |facts| facts.cycles = Err(NotSearched::TookTooLong("the list takes too long".to_owned())),
         "waits",
         Level::Info,
-        "not searched: the list takes too long",
+        "not searched: the list takes too long; redquorum list",
     ),
     (
         |facts| clock(facts).ahead = 2.0,

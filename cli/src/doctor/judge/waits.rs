@@ -12,7 +12,11 @@ pub(super) fn judge(cycles: &Result<Vec<String>, NotSearched>) -> Vec<Finding> {
         Ok(cycles) => cycles.iter().map(|cycle| Finding::warn("waits", cycle, advice)).collect(),
         Err(NotSearched::Failed(reason)) => vec![Finding::ok("waits", format!("not searched: {reason}"))],
         Err(NotSearched::TookTooLong(reason)) => {
-            vec![Finding::info("waits", format!("not searched: {reason}"))]
+            vec![Finding::info(
+                "waits",
+                format!("not searched: {reason}"),
+                "`redquorum list` also shows such clients",
+            )]
         }
     }
 }
