@@ -23,7 +23,8 @@ const MAX_ARRIVALS: u32 = 1_024;
 /// The default of [`Latch::retention`], and its bounds.
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
 const MIN_RETENTION: Duration = Duration::from_secs(1);
-const MAX_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+const MAX_RETENTION_DAYS: u64 = 30;
+const MAX_RETENTION: Duration = Duration::from_secs(MAX_RETENTION_DAYS * 24 * 3600);
 
 /// A latch, from [`Quorum::latch`]: opens after a number of arrivals, and then lets every waiting call pass.
 ///
@@ -271,7 +272,7 @@ impl Latch {
             return Err(out_of_range("arrivals", count, format!("1 to {MAX_ARRIVALS}")).into());
         }
         if !(MIN_RETENTION..=MAX_RETENTION).contains(&self.retention) {
-            let expected = format!("{MIN_RETENTION:?} to {MAX_RETENTION:?}");
+            let expected = format!("{MIN_RETENTION:?} to {MAX_RETENTION_DAYS}d");
             return Err(duration_out_of_range("retention", self.retention, expected).into());
         }
         let retention = if is_read_only { Duration::ZERO } else { self.retention };

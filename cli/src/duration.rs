@@ -59,12 +59,16 @@ pub(crate) fn shown(duration: Duration) -> String {
     format!("{duration:.1?}")
 }
 
-/// Returns a long duration in hours and minutes, rounded up to a second, or a duration of less than an hour as
-/// [`shown`].
+/// Returns a long duration in hours and minutes, or from two days on in days and hours, rounded up to a minute. Returns
+/// a duration of less than an hour as [`shown`].
 pub(crate) fn coarse(duration: Duration) -> String {
-    let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
-    match (seconds / 3600, seconds % 3600 / 60) {
-        (0, _) => shown(duration),
+    if duration <= Duration::from_secs(3599) {
+        return shown(duration);
+    }
+    let minutes = duration.as_secs().div_ceil(60);
+    match (minutes / 60, minutes % 60) {
+        (hours @ 48.., _) if hours % 24 == 0 => format!("{}d", hours / 24),
+        (hours @ 48.., _) => format!("{}d{}h", hours / 24, hours % 24),
         (hours, 0) => format!("{hours}h"),
         (hours, minutes) => format!("{hours}h{minutes}m"),
     }
@@ -95,10 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn a_long_duration_is_shown_in_hours_and_minutes() {
+    fn a_long_duration_is_shown_in_days_hours_and_minutes() {
         for (milliseconds, expected) in [
             (86_399_800, "24h"),
-            (86_300_000, "23h58m"),
+            (86_300_000, "23h59m"),
+            (30 * 86_400_000 - 200, "30d"),
+            (29 * 86_400_000 + 7_300_000, "29d2h"),
             (3_600_000, "1h"),
             (3_598_500, "3598.5s"),
             (1500, "1.5s"),

@@ -1,6 +1,6 @@
 //! The state of a latch, as text and as JSON, for `latch`, `list` and `inspect`.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use redquorum::{
     __command::label_of,
@@ -17,6 +17,9 @@ use crate::{
 
 /// The largest number of arrivals that a text names.
 const MAX_NAMED: usize = 16;
+
+/// The largest number of arrivals of a node that an inspection names.
+const MAX_LISTED: usize = 32;
 
 /// The state of a latch by the records of the nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,7 +38,8 @@ pub(crate) struct LatchView {
     open: bool,
     /// The time for which nodes keep the latch without a further use.
     remaining_ms: Option<f64>,
-    arrived: Vec<ArrivalView>,
+    /// The arrivals; `None` if there are more than an inspection names.
+    arrived: Option<Vec<ArrivalView>>,
 }
 
 /// An arrival at a latch.
@@ -48,6 +52,9 @@ struct ArrivalView {
     /// The label of the client, if the client has chosen no id of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
+    /// Whether the arrival is one of those by which `latch open` has opened the latch. No process has arrived.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    opened: bool,
     /// The label or the id in texts.
     #[serde(skip)]
     name: String,
@@ -58,7 +65,11 @@ impl ArrivalView {
         let (id, id_hex) = name::text_or_hex(arrival);
         let label = label_of(arrival);
         let name = label.clone().unwrap_or_else(|| name::shown(arrival));
-        Self { id, id_hex, label, name }
+        // `Latch::open` adds a number to the id of its client.
+        let number = arrival.rsplit(|byte| *byte == b'+').next().unwrap_or_default();
+        let has_number = !number.is_empty() && number.len() < arrival.len();
+        let opened = label.is_some() && has_number && number.iter().all(u8::is_ascii_digit);
+        Self { id, id_hex, label, opened, name }
     }
 }
 
@@ -74,7 +85,7 @@ impl LatchView {
             arrivals: None,
             open,
             remaining_ms: None,
-            arrived: Vec::new(),
+            arrived: Some(Vec::new()),
         }
     }
 
@@ -90,7 +101,7 @@ impl LatchView {
         Self {
             arrivals: Some(found.arrived()),
             remaining_ms: Some(milliseconds(found.remaining())),
-            arrived: found.arrivals().map(ArrivalView::new).collect(),
+            arrived: found.names_all().then(|| found.arrivals().map(ArrivalView::new).collect()),
             ..Self::unknown(latch, Some(found.count()), found.is_open())
         }
     }
@@ -121,11 +132,18 @@ impl LatchView {
         }
     }
 
-    /// Returns the labels or ids of the arrivals; `None` without arrivals. A label of several arrivals, such as
-    /// after `latch open`, is shown once, with the number of arrivals.
+    /// Returns the labels or ids of the arrivals, and the clients that have opened the latch without the missing
+    /// arrivals; `None` without arrivals. A label of several arrivals is shown once, with the number of arrivals.
     pub(crate) fn names(&self) -> Option<String> {
+        let Some(arrived) = &self.arrived else {
+            return Some(format!("arrived: more than {MAX_LISTED}, not named"));
+        };
+        let opened: BTreeSet<&str> =
+            arrived.iter().filter(|arrival| arrival.opened).map(|arrival| &*arrival.name).collect();
+        let opened = (!opened.is_empty())
+            .then(|| format!("opened by {}", listed(opened.iter(), MAX_NAMED, opened.len())));
         let mut names: Vec<(&str, usize)> = Vec::new();
-        for arrival in &self.arrived {
+        for arrival in arrived.iter().filter(|arrival| !arrival.opened) {
             match names.last_mut() {
                 Some((name, arrivals)) if *name == arrival.name => *arrivals += 1,
                 _ => names.push((&arrival.name, 1)),
@@ -136,7 +154,9 @@ impl LatchView {
             _ => format!("{name} x{arrivals}"),
         };
         let shown = || listed(names.iter().map(name), MAX_NAMED, names.len());
-        (!names.is_empty()).then(|| format!("arrived: {}", shown()))
+        let arrived = (!names.is_empty()).then(|| format!("arrived: {}", shown()));
+        let parts: Vec<String> = arrived.into_iter().chain(opened).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
 
     /// Returns a row for each node, the arrivals, and the conclusion, fitted to a terminal of this width.
@@ -232,7 +252,7 @@ mod tests {
         LatchView {
             arrivals: Some(arrivals),
             remaining_ms: Some(86_400_000.0),
-            arrived: arrived.collect(),
+            arrived: Some(arrived.collect()),
             ..LatchView::unknown(b"migration:42", Some(count), open)
         }
     }
@@ -265,7 +285,15 @@ mod tests {
         let first = arrival(0);
         assert_eq!((first.label.as_deref(), &*first.name), (Some("web-1:7"), "web-1:7"));
         let mut opened = view(3, 1, true);
-        opened.arrived.extend((0..3).map(arrival));
-        assert_eq!(opened.names().as_deref(), Some("arrived: job 0, web-1:7 x3"));
+        opened.arrived.as_mut().unwrap().extend((0..3).map(arrival));
+        assert_eq!(opened.names().as_deref(), Some("arrived: job 0; opened by web-1:7"));
+        assert!(!ArrivalView::new(b"job+1").opened, "an id that a user has chosen");
+    }
+
+    #[test]
+    fn arrivals_that_an_inspection_does_not_name_are_said_to_be_unnamed() {
+        let many = LatchView { arrived: None, ..view(100, 40, false) };
+        assert_eq!(many.names().as_deref(), Some("arrived: more than 32, not named"));
+        assert_eq!(serde_json::to_value(&many).unwrap()["arrived"], serde_json::Value::Null);
     }
 }

@@ -1,7 +1,7 @@
 //! The result of an inspection of one resource, as text and as JSON. `inspect` and `force-unlock` print this view,
 //! `list` adds fields to its JSON, and errors quote its conclusion.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::BTreeSet, fmt};
 
 use redquorum::{
     __command::is_reader,
@@ -264,6 +264,17 @@ impl LockView {
             None => String::new(),
         };
         Some(advice(&kind, &self.bytes, "it", width))
+    }
+
+    /// Returns the number of waiters of these slots of a semaphore together. A waiter may be in the queues of several
+    /// slots. If a queue has more waiters than its inspection names, the number is at least the length of that queue.
+    pub(crate) fn waiters_of_any<'a>(slots: impl IntoIterator<Item = &'a Self>) -> usize {
+        let (mut named, mut longest) = (BTreeSet::new(), 0);
+        for view in slots {
+            named.extend(view.queue.iter().map(|waiter| &*waiter.waiter));
+            longest = longest.max(view.waiters as usize);
+        }
+        longest.max(named.len())
     }
 
     /// Returns the command that ends a slot of a semaphore without its holder: the whole command if only one of these

@@ -49,8 +49,8 @@ impl<'a> PermitCountReport<'a> {
 fn notice(name: &str, permits: u32, other: u32) -> String {
     let (here, most) = (counted(permits as usize, "permit"), permits.max(other));
     format!(
-        "{name} has {here} here, but another client counts {other}, so up to {most} may be in use: use the same number \
-         everywhere"
+        "{name} has {here} here, but another client counted {other} in the last 10 minutes, so {most} or more may be in \
+         use: use the same number everywhere"
     )
 }
 
@@ -59,11 +59,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_notice_has_both_numbers_and_the_larger_as_the_limit() {
+    fn the_notice_has_both_numbers_and_the_larger_as_possible_use() {
         for (permits, other, expected) in [
-            (2, 3, "gpu has 2 permits here, but another client counts 3, so up to 3 may be in use"),
-            (3, 1, "gpu has 3 permits here, but another client counts 1, so up to 3 may be in use"),
-            (1, 2, "gpu has 1 permit here, but another client counts 2, so up to 2 may be in use"),
+            (
+                2,
+                3,
+                "gpu has 2 permits here, but another client counted 3 in the last 10 minutes, so 3 or more",
+            ),
+            (
+                3,
+                1,
+                "gpu has 3 permits here, but another client counted 1 in the last 10 minutes, so 3 or more",
+            ),
+            (
+                1,
+                2,
+                "gpu has 1 permit here, but another client counted 2 in the last 10 minutes, so 2 or more",
+            ),
         ] {
             let notice = notice("gpu", permits, other);
             assert!(notice.starts_with(expected), "{notice}");

@@ -18,14 +18,23 @@ const MAX_SEMAPHORES: usize = 1024;
 /// The checks of the semaphores of one client, by the name and the number of permits.
 #[derive(Debug, Default)]
 pub(crate) struct PermitCounts {
-    checks: Mutex<BTreeMap<(Resource, u32), Check>>,
+    checks: Mutex<Checks>,
+}
+
+#[derive(Debug, Default)]
+struct Checks {
+    by_number: BTreeMap<(Resource, u32), Check>,
+    /// The time until which no check makes room for another semaphore.
+    full_until: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Check {
     due_at: Instant,
-    /// A different number, which another client has counted.
+    /// A different number, which another client has counted, by the last check.
     other: Option<u32>,
+    /// Whether a different number was reported.
+    is_reported: bool,
 }
 
 impl PermitCounts {
@@ -33,32 +42,65 @@ impl PermitCounts {
     pub(crate) fn is_due(&self, semaphore: &Resource, permits: u32, now: Instant) -> bool {
         let mut checks = lock(&self.checks);
         let due_at = now + INTERVAL;
-        if let Some(check) = checks.get_mut(&(semaphore.clone(), permits)) {
+        if let Some(check) = checks.by_number.get_mut(&(semaphore.clone(), permits)) {
             let is_due = check.due_at <= now;
             check.due_at = if is_due { due_at } else { check.due_at };
             return is_due;
         }
-        if checks.len() >= MAX_SEMAPHORES {
-            // A mismatch stays, because it is reported only once.
-            checks.retain(|_, check| check.other.is_some() || check.due_at > now);
-        }
-        if checks.len() >= MAX_SEMAPHORES {
+        if !checks.has_room(now) {
             return false;
         }
-        checks.insert((semaphore.clone(), permits), Check { due_at, other: None });
+        let check = Check { due_at, other: None, is_reported: false };
+        checks.by_number.insert((semaphore.clone(), permits), check);
         true
     }
 
     /// Records the number of another client. Returns whether this is the first different number.
     pub(crate) fn counted_elsewhere(&self, semaphore: &Resource, permits: u32, other: u32) -> bool {
         let mut checks = lock(&self.checks);
-        let Some(check) = checks.get_mut(&(semaphore.clone(), permits)) else { return false };
-        other != permits && check.other.replace(other).is_none()
+        let check = checks.by_number.get_mut(&(semaphore.clone(), permits));
+        let Some(check) = check.filter(|_| other != permits) else { return false };
+        check.other = Some(other);
+        !std::mem::replace(&mut check.is_reported, true)
     }
 
-    /// Returns the number of another client, if a check has found a different number.
+    /// Records that a check has found no other number.
+    pub(crate) fn counted_equally(&self, semaphore: &Resource, permits: u32) {
+        if let Some(check) = lock(&self.checks).by_number.get_mut(&(semaphore.clone(), permits)) {
+            check.other = None;
+        }
+    }
+
+    /// Returns the number of another client, if the last check has found a different number.
     pub(crate) fn mismatch(&self, semaphore: &Resource, permits: u32) -> Option<u32> {
-        lock(&self.checks).get(&(semaphore.clone(), permits))?.other
+        lock(&self.checks).by_number.get(&(semaphore.clone(), permits))?.other
+    }
+}
+
+impl Checks {
+    /// Whether there is room for another semaphore. Checks that are due make room. A check that has reported a different
+    /// number stays for longer, because it is reported only once.
+    fn has_room(&mut self, now: Instant) -> bool {
+        if self.by_number.len() < MAX_SEMAPHORES {
+            return true;
+        }
+        if self.full_until.is_some_and(|until| until > now) {
+            return false;
+        }
+        self.by_number.retain(|_, check| check.is_reported || check.due_at > now);
+        if self.by_number.len() < MAX_SEMAPHORES {
+            return true;
+        }
+        let oldest = self.by_number.iter().min_by_key(|(_, check)| check.due_at);
+        let Some((oldest, due_at)) = oldest.map(|(number, check)| (number.clone(), check.due_at)) else {
+            return true;
+        };
+        if due_at > now {
+            self.full_until = Some(due_at);
+            return false;
+        }
+        self.by_number.remove(&oldest);
+        true
     }
 }
 
@@ -92,6 +134,17 @@ mod tests {
     }
 
     #[test]
+    fn equal_numbers_end_a_mismatch_and_a_later_difference_is_not_reported_again() {
+        let counts = PermitCounts::default();
+        assert!(counts.is_due(&name(0), 4, at(0)));
+        assert!(counts.counted_elsewhere(&name(0), 4, 5));
+        counts.counted_equally(&name(0), 4);
+        assert_eq!(counts.mismatch(&name(0), 4), None);
+        assert!(!counts.counted_elsewhere(&name(0), 4, 5));
+        assert_eq!(counts.mismatch(&name(0), 4), Some(5));
+    }
+
+    #[test]
     fn a_client_remembers_a_bounded_number_of_semaphores() {
         let counts = PermitCounts::default();
         assert!((0..MAX_SEMAPHORES).all(|number| counts.is_due(&name(number), 1, at(0))));
@@ -99,5 +152,19 @@ mod tests {
         assert!(!counts.is_due(&name(MAX_SEMAPHORES), 1, at(59)));
         assert!(counts.is_due(&name(MAX_SEMAPHORES), 1, at(60)), "checks that are due make room");
         assert_eq!(counts.mismatch(&name(0), 1), Some(2));
+    }
+
+    #[test]
+    fn the_oldest_different_number_makes_room_if_all_numbers_differ() {
+        let counts = PermitCounts::default();
+        for number in 0..MAX_SEMAPHORES {
+            assert!(counts.is_due(&name(number), 1, at(u64::from(number > 0))));
+            assert!(counts.counted_elsewhere(&name(number), 1, 2));
+        }
+        assert!(!counts.is_due(&name(MAX_SEMAPHORES), 1, at(59)), "no check is due");
+        assert!(counts.is_due(&name(MAX_SEMAPHORES), 1, at(60)));
+        assert_eq!([0, 1].map(|number| counts.mismatch(&name(number), 1)), [None, Some(2)]);
+        assert!(!counts.is_due(&name(0), 1, at(60)), "the other checks are due a second later");
+        assert!(counts.is_due(&name(0), 1, at(61)));
     }
 }

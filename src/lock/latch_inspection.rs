@@ -12,6 +12,7 @@ pub struct LatchInspection {
     arrived: u32,
     is_open: bool,
     arrivals: Arrivals,
+    names_all: bool,
     remaining: Duration,
     nodes: usize,
 }
@@ -34,6 +35,7 @@ impl LatchInspection {
             count,
             arrived,
             is_open: arrived >= count || records.iter().any(|record| record.is_open),
+            names_all: records.iter().all(|record| record.arrived as usize <= record.arrivals.len()),
             arrivals,
             remaining: records.iter().map(|record| record.remaining).max().unwrap_or_default(),
             nodes: records.len(),
@@ -47,7 +49,8 @@ impl LatchInspection {
     }
 
     /// Returns the number of arrivals that the nodes have recorded, at most [`count`](Self::count). Nodes record no
-    /// arrivals at an open latch.
+    /// arrivals at an open latch. If the inspection does not [name all arrivals](Self::names_all), the number is that of
+    /// the node with the most arrivals, or of all named arrivals if there are more.
     #[must_use]
     pub fn arrived(&self) -> u32 {
         self.arrived
@@ -60,9 +63,15 @@ impl LatchInspection {
     }
 
     /// Returns the ids of the arrivals, in the order of the ids. If a node has recorded more than 32 arrivals, the ids
-    /// on this node are left out.
+    /// on this node are left out, and [`names_all`](Self::names_all) is false.
     pub fn arrivals(&self) -> impl Iterator<Item = &[u8]> {
         self.arrivals.iter().map(|arrival| &**arrival)
+    }
+
+    /// Whether [`arrivals`](Self::arrivals) has each recorded arrival: no node has recorded more than 32 arrivals.
+    #[must_use]
+    pub fn names_all(&self) -> bool {
+        self.names_all
     }
 
     /// Returns the time for which nodes keep the latch if it is not used again.
@@ -123,5 +132,7 @@ mod tests {
         let many = LatchInfo { arrived: 70, arrivals: Arrivals::new(), ..record("9") };
         let latch = LatchInspection::new([&record("9a"), &many].into_iter()).unwrap();
         assert_eq!((latch.arrived(), latch.is_open(), latch.arrivals().count()), (9, true, 1));
+        assert!(!latch.names_all());
+        assert!(LatchInspection::new([record("9a"), record("9ab")].iter()).unwrap().names_all());
     }
 }

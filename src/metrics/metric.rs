@@ -107,7 +107,7 @@ metrics! {
     TICKETS = counter "redquorum_tickets_total" ["quorum", "event"]
         "tickets that this client issued, redeemed, found spent or released";
     PERMIT_COUNT_MISMATCHES = counter "redquorum_permit_count_mismatches_total" ["quorum"]
-        "semaphores for which a client has found that another client counts a different number of permits";
+        "numbers of permits for which a client has found a different number";
     ARRIVALS = counter "redquorum_latch_arrivals_total" ["quorum"]
         "arrivals at latches that a quorum has recorded, including repeated arrivals";
     LATCH_WAIT = seconds "redquorum_latch_wait_seconds" ["quorum", "outcome"]

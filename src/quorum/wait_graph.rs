@@ -17,8 +17,8 @@ use crate::{
 /// the waiters and readers that an inspection names: the first 32 waiters of a lock, and the first 16 readers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitGraph {
-    /// By the client and the lock, the lease ids that the client waits for.
-    waits: BTreeMap<(Box<[u8]>, AwaitedLock), BlockingLeases>,
+    /// By the lease id under which a client waits and the lock, the leases that the client waits for.
+    waits: BTreeMap<(LeaseId, AwaitedLock), BTreeSet<LeaseId>>,
 }
 
 /// The lock that a client waits for.
@@ -31,20 +31,12 @@ pub enum AwaitedLock {
     Permit(Resource),
 }
 
-/// The leases that a client waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct BlockingLeases {
-    /// The lease id under which the client waits.
-    waiter: LeaseId,
-    leases: BTreeSet<LeaseId>,
-}
-
 /// The listed slots of a semaphore.
 #[derive(Default)]
 struct SemaphoreView<'a> {
     holders: BTreeSet<LeaseId>,
     waiters: BTreeSet<&'a LeaseId>,
-    /// The number of slots from 0 to the last listed slot.
+    /// The number of slots: up to the last listed slot, or more if a client with more slots is the release watcher.
     slots: usize,
     held_slots: usize,
 }
@@ -58,9 +50,10 @@ impl<'a> SemaphoreView<'a> {
         self.waiters.extend(waiters_of(inspection).into_iter().flatten());
     }
 
-    /// Whether no slot is free. A waiter acquires a free slot soon, so the waiter is not stuck.
+    /// Whether no slot is free, and the client of each holder is known. A waiter acquires a free slot soon, so the
+    /// waiter is not stuck. Nor is a waiter known to be stuck if another program holds a slot.
     fn is_full(&self) -> bool {
-        self.held_slots == self.slots
+        self.held_slots == self.slots && self.holders.iter().all(|holder| client_of(holder).is_some())
     }
 }
 
@@ -78,7 +71,8 @@ pub struct WaitStep {
 }
 
 impl WaitGraph {
-    /// Returns the waits according to a list of locks. A holder counts if a quorum names the holder.
+    /// Returns the waits according to a list of locks. A holder counts if a quorum names the holder. The candidates of
+    /// an election do not count, because they stand by until the leader ends, and do nothing else meanwhile.
     #[must_use]
     pub fn new(listing: &Listing) -> Self {
         let mut graph = Self::default();
@@ -89,7 +83,12 @@ impl WaitGraph {
                     semaphores.entry(semaphore).or_default().add_slot(*slot, inspection);
                 }
                 // A wait for this role is a part of a wait for a permit.
-                LockName::ReleaseWatcher { .. } | LockName::Latch { .. } => {}
+                LockName::ReleaseWatcher { name, candidates } => {
+                    let view = semaphores.entry(name).or_default();
+                    view.slots = view.slots.max(*candidates);
+                }
+                LockName::Latch { .. } => {}
+                _ if inspection.is_led() => {}
                 name => graph.add_lock(name, inspection),
             }
         }
@@ -120,25 +119,24 @@ impl WaitGraph {
     }
 
     fn add(&mut self, waiter: &LeaseId, lock: AwaitedLock, leases: BTreeSet<LeaseId>) {
-        let Some(client) = client_of(waiter).filter(|_| !leases.is_empty()) else { return };
-        let wait = self.waits.entry((client, lock));
-        let wait = wait.or_insert_with(|| BlockingLeases { waiter: waiter.clone(), leases: BTreeSet::new() });
-        wait.leases.extend(leases);
+        if client_of(waiter).is_some() && !leases.is_empty() {
+            self.waits.entry((waiter.clone(), lock)).or_default().extend(leases);
+        }
     }
 
-    /// Returns the waits that have lasted from an earlier look until this look: the client waits for the same leases. A
-    /// wait for any permit lasts only if no lease has ended in between. Any other wait lasts for the leases that have
-    /// not ended.
+    /// Returns the waits that have lasted from an earlier look until this look: the same call waits for the same leases.
+    /// A later call of the client is another wait, because the client went on in between. A wait for any permit lasts
+    /// only if no lease has ended in between. Any other wait lasts for the leases that have not ended.
     #[must_use]
     pub fn lasting_since(&self, earlier: &Self) -> Self {
-        let lasts = |((client, lock), now): (&(Box<[u8]>, AwaitedLock), &BlockingLeases)| {
-            let before = earlier.waits.get(&(client.clone(), lock.clone()))?;
-            let leases = match lock {
-                AwaitedLock::Permit(_) if !before.leases.is_subset(&now.leases) => return None,
-                AwaitedLock::Permit(_) => now.leases.clone(),
-                AwaitedLock::Lock(_) => now.leases.intersection(&before.leases).cloned().collect(),
+        let lasts = |(wait, now): (&(LeaseId, AwaitedLock), &BTreeSet<LeaseId>)| {
+            let before = earlier.waits.get(wait)?;
+            let leases = match &wait.1 {
+                AwaitedLock::Permit(_) if !before.is_subset(now) => return None,
+                AwaitedLock::Permit(_) => now.clone(),
+                AwaitedLock::Lock(_) => now.intersection(before).cloned().collect(),
             };
-            Some(((client.clone(), lock.clone()), BlockingLeases { waiter: now.waiter.clone(), leases }))
+            Some((wait.clone(), leases))
         };
         Self { waits: self.waits.iter().filter_map(lasts).collect() }
     }
@@ -146,18 +144,23 @@ impl WaitGraph {
     /// Returns the cycles: for each group of clients that wait for each other, one cycle.
     #[must_use]
     pub fn cycles(&self) -> Vec<Vec<WaitStep>> {
-        let waits: Vec<_> = self.waits.iter().collect();
-        let as_wait = |((client, lock), blocking): &(&(Box<[u8]>, AwaitedLock), &BlockingLeases)| Wait {
-            client: client.clone(),
-            blockers: blocking.leases.iter().filter_map(client_of).collect(),
-            ends_by_any: matches!(lock, AwaitedLock::Permit(_)),
-        };
+        // Two waits of one client remain two waits, such as of two tasks.
+        let (mut waits, mut of_clients) = (Vec::new(), Vec::new());
+        for ((waiter, lock), leases) in &self.waits {
+            let Some(client) = client_of(waiter) else { continue };
+            waits.push((waiter, lock, leases));
+            of_clients.push(Wait {
+                client,
+                blockers: leases.iter().filter_map(client_of).collect(),
+                ends_by_any: matches!(lock, AwaitedLock::Permit(_)),
+            });
+        }
         let step = |(index, next): (usize, Box<[u8]>)| {
-            let ((_, lock), blocking) = waits.get(index)?;
-            let holder = blocking.leases.iter().find(|lease| client_of(lease).as_ref() == Some(&next))?;
-            Some(WaitStep { waiter: blocking.waiter.clone(), lock: lock.clone(), holder: holder.clone() })
+            let (waiter, lock, leases) = *waits.get(index)?;
+            let holder = leases.iter().find(|lease| client_of(lease).as_ref() == Some(&next))?;
+            Some(WaitStep { waiter: waiter.clone(), lock: lock.clone(), holder: holder.clone() })
         };
-        let cycles = wait_cycles(&waits.iter().map(as_wait).collect::<Vec<_>>());
+        let cycles = wait_cycles(&of_clients);
         cycles.into_iter().map(|steps| steps.into_iter().filter_map(step).collect()).collect()
     }
 }

@@ -29,10 +29,14 @@ pub(super) fn check_permit_count(context: &Arc<ClientContext>, semaphore: &Resou
     // The task must not keep the client alive.
     let (clock, context_of_task) = (Arc::clone(&context.clock), Arc::downgrade(context));
     let answers = async move {
+        let (mut has_answer, mut differs) = (false, false);
         while fanout.outstanding() > 0 {
-            let FanoutEvent::Answer { answer, .. } = fanout.next(&*clock, deadline).await else { return };
-            if let Answer::PermitsCounted { before: Some(other) } = answer
-                && let Some(context) = context_of_task.upgrade()
+            let FanoutEvent::Answer { answer, .. } = fanout.next(&*clock, deadline).await else { break };
+            let Answer::PermitsCounted { before } = answer else { continue };
+            has_answer = true;
+            let Some(other) = before.filter(|other| *other != permits) else { continue };
+            differs = true;
+            if let Some(context) = context_of_task.upgrade()
                 && context.permit_counts.counted_elsewhere(&semaphore, permits, other)
             {
                 tracing::warn!(
@@ -41,6 +45,9 @@ pub(super) fn check_permit_count(context: &Arc<ClientContext>, semaphore: &Resou
                 );
                 context.observer.permit_counts_differ();
             }
+        }
+        if let Some(context) = context_of_task.upgrade().filter(|_| has_answer && !differs) {
+            context.permit_counts.counted_equally(&semaphore, permits);
         }
     };
     drop(context.spawner.spawn(answers.boxed()));

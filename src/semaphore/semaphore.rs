@@ -341,10 +341,11 @@ impl Semaphore {
         self.request.vacant().await
     }
 
-    /// Returns the number of permits that another client counts for this semaphore, if this client has found a number
-    /// other than its own. A client compares the numbers when it acquires a permit, at most once a minute, and does not
-    /// wait for the answers. So the result may be `None` directly after the first call. A program may treat a
-    /// difference as an error.
+    /// Returns the number of permits that another client counts for this semaphore, if the last check of this client
+    /// has found a number other than its own. A client compares the numbers when it acquires a permit, at most once a
+    /// minute, and does not wait for the answers. So the result may be `None` directly after the first call. During a
+    /// change of the number, the first check of a new client usually finds the old number. So a program that treats a
+    /// difference as an error should do so only after the change, or if a later check finds a difference, too.
     #[must_use]
     pub fn count_mismatch(&self) -> Option<u32> {
         // In a forked process, a thread that does not exist may have left the mutex locked.

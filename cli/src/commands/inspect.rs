@@ -243,7 +243,11 @@ impl fmt::Display for SlotTable {
             writeln!(f, "{advice}")?;
         }
         let used = self.rows.iter().filter(|row| !row.view.is_free()).count();
-        write!(f, "{used} of {} of {} in use", counted(self.rows.len(), "permit"), self.name)
+        write!(f, "{used} of {} of {} in use", counted(self.rows.len(), "permit"), self.name)?;
+        match LockView::waiters_of_any(self.rows.iter().map(|row| &row.view)) {
+            0 => Ok(()),
+            waiters => write!(f, ", {}", counted(waiters, "waiter")),
+        }
     }
 }
 

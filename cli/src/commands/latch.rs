@@ -78,6 +78,10 @@ impl Latch {
         if self.action == Action::Show && is_of_variable("retention") {
             self.retention = None;
         }
+        // A different number is an error of `show`, and hides the arrivals. A variable is meant for the other actions.
+        if self.action == Action::Show && is_of_variable("count") {
+            self.count = None;
+        }
     }
 
     /// Performs the action, and prints the latch.
@@ -253,5 +257,9 @@ mod tests {
         let mut given = Latch { wait: wait.clone(), id, retention: wait, ..latch(Action::Show) };
         given.leave_out_variables(|_| true);
         assert_eq!(given.check_options().map_err(|failure| failure.message), Ok(()));
+        assert_eq!(given.count, None, "`show` needs no number");
+        let mut given = latch(Action::Show);
+        given.leave_out_variables(|_| false);
+        assert_eq!(given.count, Some(5), "a number in the arguments is compared");
     }
 }

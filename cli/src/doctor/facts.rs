@@ -12,7 +12,7 @@ pub(crate) struct Facts {
     pub(crate) expected: ExpectedSettings,
     pub(crate) nodes: Vec<NodeFacts>,
     /// The cycles of clients that wait for each other, as texts, or the reason for which the locks could not be listed.
-    pub(crate) cycles: Result<Vec<String>, String>,
+    pub(crate) cycles: Result<Vec<String>, NotSearched>,
 }
 
 /// The settings that the nodes have to fit.
@@ -198,4 +198,13 @@ pub(crate) enum LockKeys {
 pub(crate) struct NodeMetadata {
     pub(crate) incarnation: String,
     pub(crate) fingerprint: String,
+}
+
+/// The reason for which no cycles were searched, as a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NotSearched {
+    /// No quorum listed its locks.
+    Failed(String),
+    /// The lists take longer than the check allows.
+    TookTooLong(String),
 }

@@ -22,6 +22,8 @@ pub(crate) struct Finding {
 pub(crate) enum Level {
     /// No problem.
     Ok,
+    /// A check that was left out, without a known problem. It is shown like a warning, and counts as no warning.
+    Info,
     /// A possible later problem, a possible improvement, or an unknown state.
     Warn,
     /// A problem that makes the quorum unsound.
@@ -31,6 +33,10 @@ pub(crate) enum Level {
 impl Finding {
     pub(crate) fn ok(check: &'static str, found: impl Into<String>) -> Self {
         Self { check, level: Level::Ok, node: None, found: found.into(), advice: None }
+    }
+
+    pub(crate) fn info(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { level: Level::Info, ..Self::warn(check, found, advice) }
     }
 
     pub(crate) fn warn(check: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Self {
@@ -56,6 +62,7 @@ impl Level {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
+            Self::Info => "info",
             Self::Warn => "warn",
             Self::Fail => "fail",
         }

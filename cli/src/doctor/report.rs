@@ -26,7 +26,8 @@ impl Summary {
     /// warnings.
     pub(crate) fn of(nodes: usize, findings: &[Finding], strict: bool) -> Self {
         let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-        let (ok, warn, fail) = (count(Level::Ok), count(Level::Warn), count(Level::Fail));
+        let ok = count(Level::Ok) + count(Level::Info);
+        let (warn, fail) = (count(Level::Warn), count(Level::Fail));
         Self { is_sound: fail == 0 && !(strict && warn > 0), nodes, ok, warn, fail }
     }
 }
@@ -35,6 +36,7 @@ impl Level {
     fn style(self) -> Style {
         let color = match self {
             Self::Ok => AnsiColor::Green,
+            Self::Info => AnsiColor::Blue,
             Self::Warn => AnsiColor::Yellow,
             Self::Fail => AnsiColor::Red,
         };

@@ -91,6 +91,14 @@ fn all_waiters_are_named_up_to_a_bound() {
 }
 
 #[test]
+fn a_waiter_in_several_queues_counts_once() {
+    let slots = [view_with_waiters(3, 3), view_with_waiters(2, 2), view()];
+    assert_eq!(LockView::waiters_of_any(&slots), 3);
+    assert_eq!(LockView::waiters_of_any(&[view_with_waiters(90, 32)]), 90);
+    assert_eq!(LockView::waiters_of_any(&[view()]), 0);
+}
+
+#[test]
 fn lines_are_not_shortened_without_a_terminal() {
     let shown = view().shown(None);
     assert_eq!(shown.lines().count(), 1 + 5 + 1 + 1, "{shown}");

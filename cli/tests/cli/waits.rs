@@ -153,17 +153,17 @@ async fn a_different_number_of_permits_is_a_notice_with_both_numbers() {
     assert_eq!((exit_code(&first), stderr(&first)), (0, String::new()));
     cluster.server(0).kill().await;
     let second = output(run(&cluster, &["gpu", "-n", "3"], "true")).await;
-    let notice = "gpu has 3 permits here, but another client counts 2, so up to 3 may be in use";
+    let notice = "gpu has 3 permits here, but another client counted 2 in the last 10 minutes, so 3 or more";
     assert_eq!((exit_code(&second), stderr(&second).matches(notice).count()), (0, 1), "{}", stderr(&second));
     // The number of the last client is recorded.
     let third = output(run(&cluster, &["gpu", "-n", "3"], "true")).await;
     assert!(
-        exit_code(&third) == 0 && !stderr(&third).contains("another client counts"),
+        exit_code(&third) == 0 && !stderr(&third).contains("another client counted"),
         "{}",
         stderr(&third)
     );
     let shown = output(run(&cluster, &["--json", "gpu", "-n", "1"], "exit 3")).await;
     assert_eq!(exit_code(&shown), 3);
-    let notice = r#"{"notice":{"message":"gpu has 1 permit here, but another client counts 3"#;
+    let notice = r#"{"notice":{"message":"gpu has 1 permit here, but another client counted 3"#;
     assert!(stderr(&shown).lines().any(|line| line.starts_with(notice)), "{}", stderr(&shown));
 }

@@ -7,11 +7,17 @@ function node.details(resource, held, most)
   local waiters, queue = 0, {}
   if node.has_queue(resource) then
     waiters = redis.call('ZCOUNT', $ENTRY_TTL .. resource .. '}', node.format_integer(node.milliseconds()), '+inf')
-    for _, waiter in ipairs(redis.call('ZRANGE', $QUEUE .. resource .. '}', 0, most - 1)) do
-      if node.entry_ttl_left(resource, waiter) then
-        queue[#queue + 1] = waiter
+    -- Entries that have ended do not count, so further entries take their places.
+    local from, first = 0, nil
+    repeat
+      first = redis.call('ZRANGE', $QUEUE .. resource .. '}', from, from + most - 1)
+      for _, waiter in ipairs(first) do
+        if #queue < most and node.entry_ttl_left(resource, waiter) then
+          queue[#queue + 1] = waiter
+        end
       end
-    end
+      from = from + most
+    until #first < most or #queue >= most or #queue >= waiters
   end
   -- An error of these commands, such as for a key of another program, counts as a missing key.
   local leader = redis.pcall('HMGET', $LEADER .. resource .. '}', 'owner')[1]

@@ -42,7 +42,8 @@ impl NodeState {
         let queue = self.wait_queue(resource, now);
         let entries = queue.map(|queue| &queue.entries[..]).unwrap_or_default();
         let waiters = entries.iter().filter(|entry| !entry.ends.is_past(now)).count();
-        let first = entries.iter().take(*max_details as usize).filter(|entry| !entry.ends.is_past(now));
+        let live = entries.iter().filter(|entry| !entry.ends.is_past(now));
+        let first = live.take(*max_details as usize);
         let holder = self.held(resource, now).map(|held| &held.lease_id);
         let leader = self.leader(resource, now).map(|leader| &leader.proclamation.lease_id);
         let latch = self.latches.get(resource).filter(|record| !record.expires_at.is_past(now));

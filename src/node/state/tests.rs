@@ -319,7 +319,7 @@ fn the_details_of_an_inspection_are_bounded_and_have_no_ended_entries() {
     };
     assert_eq!(details(0), None);
     for (most, queue, arrivals) in
-        [(2, &["two"][..], 0), (3, &["two", "three"], 3), (9, &["two", "three", "four"], 3)]
+        [(1, &["two"][..], 0), (2, &["two", "three"], 0), (3, &["two", "three", "four"], 3)]
     {
         let details = details(most).unwrap();
         assert_eq!((details.waiters, details.leads), (3, false), "the first entry has ended");

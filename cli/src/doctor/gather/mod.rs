@@ -12,7 +12,7 @@ use redquorum::{
     QuorumBuilder, admin,
 };
 
-use super::facts::{ExpectedSettings, Facts, NodeFacts, ServerFacts};
+use super::facts::{ExpectedSettings, Facts, NodeFacts, NotSearched, ServerFacts};
 use crate::{
     connect::{Disconnected, NodeConnection, hosts},
     failure::Failure,
@@ -77,24 +77,24 @@ pub(crate) async fn gather(
 /// # Errors
 ///
 /// The reason for which the locks could not be listed.
-async fn cycles(builder: &QuorumBuilder, votes_needed: usize) -> Result<Vec<String>, String> {
+async fn cycles(builder: &QuorumBuilder, votes_needed: usize) -> Result<Vec<String>, NotSearched> {
     let list = async || {
-        let listing =
-            list_answering(builder, |_| true).await.map_err(|_| "no node listed its locks".to_owned())?;
+        let failed = |_| NotSearched::Failed("no node listed its locks".to_owned());
+        let listing = list_answering(builder, |_| true).await.map_err(failed)?;
         let silent: Vec<String> = listing.silent().map(|(node, error)| format!("{node}: {error}")).collect();
         let is_quorum = connectors(builder).map_or(0, |nodes| nodes.len()) >= votes_needed + silent.len();
         if is_quorum {
             Ok(listing)
         } else {
-            Err(format!("no quorum listed its locks: {}", silent.join("; ")))
+            Err(NotSearched::Failed(format!("no quorum listed its locks: {}", silent.join("; "))))
         }
     };
     let searching = async { wait_cycles::search(&list().await?, list).await };
     match stopwatch::within(MAX_LISTING_TIME, searching).await {
         Some(found) => Ok(found?.iter().map(|cycle| cycle.shown(false)).collect()),
-        None => {
-            Err(format!("the list of all locks takes longer than {MAX_LISTING_TIME:?}: see `redquorum list`"))
-        }
+        None => Err(NotSearched::TookTooLong(format!(
+            "the list of all locks takes longer than {MAX_LISTING_TIME:?}"
+        ))),
     }
 }
 

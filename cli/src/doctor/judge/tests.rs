@@ -11,8 +11,8 @@ use redquorum::{RestartGuard, error::NodeError};
 use super::*;
 use crate::doctor::{
     facts::{
-        Access, ClockReading, CommandTrial, ConnectionSettings, Info, LockKeys, NodeMetadata, NoticeFailure,
-        NoticePermission, Persistence, Rate, RefusedNotice,
+        Access, ClockReading, CommandTrial, ConnectionSettings, Info, LockKeys, NodeMetadata, NotSearched,
+        NoticeFailure, NoticePermission, Persistence, Rate, RefusedNotice,
     },
     finding::Level,
 };
@@ -724,13 +724,19 @@ const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
         |facts| facts.cycles = Ok(vec!["2 clients wait for each other".to_owned()]),
         "waits",
         Level::Warn,
-        "2 clients wait for each other; redquorum force-unlock",
+        "2 clients wait for each other; look at the programs first",
     ),
     (
-        |facts| facts.cycles = Err("no quorum answers".to_owned()),
+        |facts| facts.cycles = Err(NotSearched::Failed("no quorum answers".to_owned())),
         "waits",
         Level::Ok,
         "not searched: no quorum answers",
+    ),
+    (
+        |facts| facts.cycles = Err(NotSearched::TookTooLong("the list takes too long".to_owned())),
+        "waits",
+        Level::Info,
+        "not searched: the list takes too long; redquorum list",
     ),
     (
         |facts| clock(facts).ahead = 2.0,
