@@ -41,8 +41,8 @@ const MAX_PERMITS_AT_ONCE: usize = 64;
 /// permits, and a permit needed the votes of two nodes, 1.5 *n* permits would be valid.
 ///
 /// Each program sets the number of permits, as with the semaphore of tokio, and no node enforces the number. If the
-/// numbers of several programs differ, permits up to the largest number may be valid, and never more. Nodes record the
-/// number that the last client has used. Once a minute, a call that acquires compares this number with its own, and logs
+/// numbers of several programs differ, permits up to the largest number may be valid, and never more. Two nodes record
+/// the number that the last client has used. Once a minute, a call that acquires compares this number with its own, and logs
 /// a warning at the first difference. [`count_mismatch`](Self::count_mismatch) returns the other number. To change the
 /// number, deploy the new number to all programs. Until then, and for ten minutes after the last call with the old
 /// number, clients warn. After a change to a smaller number, a slot beyond that number is no longer used once its permit

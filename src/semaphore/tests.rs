@@ -75,16 +75,21 @@ async fn clients_that_count_different_numbers_of_permits_warn_once_each() {
 async fn the_check_of_the_number_of_permits_costs_one_operation_a_minute() {
     let cluster = MemoryCluster::new(3);
     let gpus = client(&cluster).semaphore("gpu", 4);
-    server(&cluster, 0).take_log();
+    cluster.servers().iter().for_each(|server| drop(server.take_log()));
     for _ in 0..20 {
         gpus.acquire().await.unwrap().release().await.unwrap();
         assert!(gpus.try_acquire().await.unwrap().is_some());
     }
-    let log = server(&cluster, 0).take_log();
-    let is_check = |operation: &&Operation| matches!(operation, Operation::CountPermits(_));
-    assert_eq!(log.iter().filter(is_check).count(), 1);
-    let first_lock = log.iter().position(|operation| matches!(operation, Operation::Lock(_)));
-    assert!(log.iter().position(|operation| is_check(&operation)) < first_lock, "the check is sent first");
+    let is_check = |operation: &Operation| matches!(operation, Operation::CountPermits(_));
+    let logs: Vec<Vec<Operation>> = cluster.servers().iter().map(|server| server.take_log()).collect();
+    let mut checks: Vec<usize> =
+        logs.iter().map(|log| log.iter().filter(|operation| is_check(operation)).count()).collect();
+    checks.sort_unstable();
+    assert_eq!(checks, [0, 1, 1], "two nodes record the number");
+    for log in logs.iter().filter(|log| log.iter().any(is_check)) {
+        let first_lock = log.iter().position(|operation| matches!(operation, Operation::Lock(_)));
+        assert!(log.iter().position(is_check) < first_lock, "the check is sent first");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,6 +40,7 @@ struct Load {
     faults: Vec<(Duration, Fault)>,
     /// A rule that is off.
     broken: Option<Mutation>,
+    seed: u64,
 }
 
 /// The figures of a run.
@@ -75,7 +76,7 @@ struct Results {
 
 impl Load {
     fn new(clients: usize, work: Duration) -> Self {
-        Self { clients, work, arrival: SECOND, faults: Vec::new(), broken: None }
+        Self { clients, work, arrival: SECOND, faults: Vec::new(), broken: None, seed: 1 }
     }
 
     fn within(self, arrival: Duration) -> Self {
@@ -131,7 +132,7 @@ impl Load {
     {
         let _broken = break_rule(self.broken);
         let begin = self.begin();
-        let mut schedule = Schedule::without_faults(1, 3, self.clients + 1);
+        let mut schedule = Schedule::without_faults(self.seed, 3, self.clients + 1);
         schedule.latency = Latency::between(micros(100), micros(300));
         schedule.processing = ProcessingTime::new(self.work, self.work);
         for (after, fault) in &self.faults {
@@ -383,10 +384,24 @@ fn s90_delays_after_late_answers_reduce_rollbacks() {
 #[test]
 fn s90_waiters_of_a_semaphore_get_permits_at_busy_nodes() {
     let load = Load::new(500, micros(300));
-    let (figures, without) = with_and_without(Mutation::ThreeQueues, &load, |load| load.semaphore(50));
-    assert_all_granted(&figures, 500);
-    assert!(figures.calls_per_grant <= 10.4, "{figures:?}");
-    assert!(without.calls_per_grant > 10.7, "{without:?}");
+    let [calls, without] = mean_calls_per_grant(Mutation::ThreeQueues, &load, 50);
+    assert!(calls <= 10.4, "{calls}");
+    assert!(without > 1.08 * calls, "{without} without the rule, {calls} with it");
+}
+
+/// Returns the mean calls per permit of several seeds, with all rules and without one rule. The calls of a single seed
+/// depend on the order of the waiters: of five seeds, the largest are more than twice the smallest.
+fn mean_calls_per_grant(rule: Mutation, load: &Load, permits: u32) -> [f64; 2] {
+    const SEEDS: u64 = 5;
+    let mut sums = [0.0; 2];
+    for seed in 1..=SEEDS {
+        let load = Load { seed, ..load.clone() };
+        let (figures, without) = with_and_without(rule, &load, |load| load.semaphore(permits));
+        assert_all_granted(&figures, load.clients);
+        sums[0] += figures.calls_per_grant;
+        sums[1] += without.calls_per_grant;
+    }
+    sums.map(|sum| sum / SEEDS as f64)
 }
 
 /// Each waiter queries all slots once in each poll interval. At nodes as busy as these, the waiters of a slot need longer
@@ -394,11 +409,9 @@ fn s90_waiters_of_a_semaphore_get_permits_at_busy_nodes() {
 #[test]
 fn s90_polls_for_vacant_slots_are_rarer_at_busy_nodes() {
     let load = Load::new(200, micros(1_500));
-    let (figures, without) =
-        with_and_without(Mutation::ImpatientVacancyQueries, &load, |load| load.semaphore(20));
-    assert_all_granted(&figures, 200);
-    assert!(figures.calls_per_grant <= 33.0, "{figures:?}");
-    assert!(without.calls_per_grant > 60.0, "{without:?}");
+    let [calls, without] = mean_calls_per_grant(Mutation::ImpatientVacancyQueries, &load, 20);
+    assert!(calls <= 33.0, "{calls}");
+    assert!(without > 60.0, "{without}");
 }
 
 /// The nodes have 3 s of work.
