@@ -50,10 +50,10 @@ impl<'a> SemaphoreView<'a> {
         self.waiters.extend(waiters_of(inspection).into_iter().flatten());
     }
 
-    /// Whether no slot is free, and the client of each holder is known. A waiter acquires a free slot soon, so the
-    /// waiter is not stuck. Nor is a waiter known to be stuck if another program holds a slot.
+    /// Whether no known slot is free. A waiter acquires a free slot soon, so the waiter is not stuck. A list has no slot
+    /// that a program other than this library or Redisson holds, so such a slot counts as free if a later slot is held.
     fn is_full(&self) -> bool {
-        self.held_slots == self.slots && self.holders.iter().all(|holder| client_of(holder).is_some())
+        self.held_slots == self.slots
     }
 }
 

@@ -166,26 +166,6 @@ async fn services_with_tasks_that_hold_and_wait_for_permits_are_no_cycle() {
     assert_eq!(cycles_of(&cluster, &clients, vec![first, second]).await, [""; 0]);
 }
 
-/// A permit of a holder that names no client may end, so the waiter is not known to be stuck.
-#[tokio::test(start_paused = true)]
-async fn a_slot_that_another_program_holds_may_end_a_wait() {
-    for is_of_another_program in [false, true] {
-        let cluster = MemoryCluster::new(3);
-        let clients = clients(&cluster, 2);
-        let (held, acquire) = permits(&clients[..1], 1 + u32::from(is_of_another_program), &clients[1]).await;
-        if is_of_another_program {
-            let slot = clients[0].semaphore("gpu", 2).slot_resource(1 - held[0].slot()).unwrap();
-            let name = String::from_utf8(slot.as_bytes().to_vec()).unwrap();
-            for server in cluster.servers() {
-                server.hold(&name, "another program", Duration::from_secs(600));
-            }
-        }
-        let _held = clients[1].red_lock("a").lock().await.unwrap();
-        let cycles = cycles_of(&cluster, &clients, vec![acquire, lock(&clients[0], "a")]).await;
-        assert_eq!(cycles.is_empty(), is_of_another_program, "{cycles:?}");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn candidates_of_two_elections_are_no_cycle() {
     let cluster = MemoryCluster::new(3);
