@@ -11,6 +11,7 @@ use super::{
         wait_for_output, wait_until_free,
     },
     scratch::Scratch,
+    terminal::on_a_terminal_of,
 };
 
 /// Returns the ticket that `lock` prints.
@@ -73,8 +74,12 @@ async fn a_released_ticket_frees_its_names() {
 async fn a_list_shows_a_ticket_and_force_unlock_ends_it() {
     let cluster = Cluster::start(3).await;
     let ticket = ticket(&cluster, &["job"]).await;
-    let listed = output(command_admitting_new_nodes(&cluster, ["list"])).await;
-    assert!(stdout(&listed).contains(" a ticket "), "{}", stdout(&listed));
+    let list = command_admitting_new_nodes(&cluster, ["list"]);
+    let shown = stdout(&wait_for_output(on_a_terminal_of(24, 80, &list).spawn().unwrap()).await);
+    assert!(shown.lines().any(|row| row.starts_with("job ") && row.contains(" a ticket ")), "{shown}");
+    // A script gets the whole lease id.
+    let listed = output(list).await;
+    assert!(stdout(&listed).contains(" ticket/"), "{}", stdout(&listed));
     let forced = output(command_admitting_new_nodes(&cluster, ["force-unlock", "job", "--yes"])).await;
     assert_eq!(exit_code(&forced), 0, "{}", stderr(&forced));
     let redeemed = with_input(run(&cluster, &["--ticket-from", "-"], "true"), ticket).await;
