@@ -76,7 +76,7 @@ pub(crate) struct ProofTrace {
     by_attempt: BTreeMap<u64, LeaseId>,
 }
 
-/// What the trace knows about a lease id.
+/// The record of a lease id in the trace.
 #[derive(Debug)]
 struct TracedLease {
     number: usize,
