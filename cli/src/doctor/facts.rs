@@ -50,6 +50,8 @@ pub(crate) struct ServerFacts {
     pub(crate) persistence: Persistence,
     /// `min-replicas-max-lag`, in seconds.
     pub(crate) max_lag: Reply<String>,
+    /// The Redis Cluster that is the node; `None` if the node is a server.
+    pub(crate) cluster: Option<ClusterFacts>,
     /// The settings of connections; `None` if the user gave no number of clients.
     pub(crate) connections: Option<ConnectionSettings>,
     /// The latency of each measured answer.
@@ -60,6 +62,17 @@ pub(crate) struct ServerFacts {
     pub(crate) metadata: Reply<Option<NodeMetadata>>,
     /// The remaining time of the quarantine; `None` without a quarantine.
     pub(crate) quarantine: Reply<Option<Duration>>,
+}
+
+/// The facts about a Redis Cluster, from the master of the node's hash slot.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterFacts {
+    /// `cluster-require-full-coverage`.
+    pub(crate) requires_coverage: Reply<String>,
+    /// `cluster-node-timeout`, in milliseconds.
+    pub(crate) node_timeout: Reply<String>,
+    /// Whether the hash slot moves to another server.
+    pub(crate) is_moving: Reply<bool>,
 }
 
 /// The relevant fields of `INFO`.
@@ -141,7 +154,7 @@ pub(crate) struct Access {
     /// The refused commands; the server's error text if no script could run.
     pub(crate) trial: Reply<CommandTrial>,
     /// The patterns of keys of this library that the user lacks, with the server's error texts.
-    pub(crate) lacking_keys: Vec<(&'static str, String)>,
+    pub(crate) lacking_keys: Vec<(String, String)>,
     /// The keys of locks; the server's error text if no script could run.
     pub(crate) lock_keys: Reply<LockKeys>,
     /// Whether a published notice arrives.

@@ -64,7 +64,7 @@ pub(crate) async fn gather(
             run_ids: run_ids(&node, &hosts, timeout).await,
             hosts,
             // The url of a node behind Sentinels names no host of the server.
-            is_behind_sentinel: node.host().is_none(),
+            is_behind_sentinel: node.host().is_none() && node.hash_tag().is_none(),
             server: query_server(&node, timeout, watch, names, clients.is_some()).await,
         }
     });
@@ -125,6 +125,10 @@ async fn query_server(
     let info = info::query(&mut connection).await?;
     let persistence = info::persistence(&mut connection).await?;
     let max_lag = info::max_lag(&mut connection).await?;
+    let cluster = match connection.hash_tag().map(str::to_owned) {
+        Some(tag) => Some(info::cluster(&mut connection, &tag).await?),
+        None => None,
+    };
     let connections = match asks_for_connections {
         true => Some(info::connections(&mut connection).await?),
         false => None,
@@ -137,6 +141,7 @@ async fn query_server(
         info,
         persistence,
         max_lag,
+        cluster,
         connections,
         latencies,
         clock,

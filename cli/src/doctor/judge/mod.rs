@@ -10,6 +10,7 @@ use crate::connect::Disconnected;
 
 mod access;
 mod clocks;
+mod cluster;
 mod failover;
 mod fleet;
 mod memory;
@@ -69,15 +70,17 @@ fn of_server(
         && server::is_sentinel(info)
     {
         // A Sentinel has neither keys nor scripts, so every other check would fail with a remedy for a master.
-        findings.extend([server::version(info), server::mode(info)]);
+        findings.extend([server::version(info), server::mode(info, server.cluster.is_some())]);
         return findings;
     }
     match &server.info {
         Ok(info) => {
             findings.push(server::version(info));
-            findings.push(server::mode(info));
+            findings.push(server::mode(info, server.cluster.is_some()));
             findings.push(server::role(info));
-            if is_behind_sentinel && is_guarded(expected.guard) {
+            if let Some(cluster) = &server.cluster {
+                findings.extend(cluster::judge(info, cluster, expected));
+            } else if is_behind_sentinel && is_guarded(expected.guard) {
                 findings.push(failover::replicas(info));
                 findings.push(failover::requirement(info, &server.max_lag, expected));
             } else {
