@@ -16,6 +16,9 @@ use super::server_process::{PATIENCE, ServerProcess, port::Port};
 /// first.
 const MAX_START_ATTEMPTS: usize = 5;
 
+/// The hash tag of the nodes in a Redis Cluster whose URL names no tag.
+const HASH_TAG: &str = "{redquorum}";
+
 /// An independent Redis server, whose address stays the same for its whole life.
 #[derive(Debug)]
 pub struct Server {
@@ -45,16 +48,20 @@ impl Server {
 
     async fn try_start(kind: Kind, options: &ServerOptions, reaper: &Reaper) -> Result<Self, String> {
         let port = Port::reserve();
+        let options = match kind {
+            Kind::RedisClusters => options.clone().into_redis_cluster(),
+            Kind::Processes | Kind::Containers => options.clone(),
+        };
         let host = match kind {
-            Kind::Processes => {
+            Kind::Processes | Kind::RedisClusters => {
                 let directory = reaper.directory().join(port.number().to_string());
                 Host::Process(ServerProcess::start(directory, options.arguments(port.number())))
             }
             Kind::Containers => Host::Container(Box::new(
-                ServerContainer::start(reaper.name(), options, port.number()).await?,
+                ServerContainer::start(reaper.name(), &options, port.number()).await?,
             )),
         };
-        let server = Self { host: Mutex::new(host), options: options.clone(), port };
+        let server = Self { host: Mutex::new(host), options, port };
         let mut host = server.host.lock().await;
         server.wait_for_answer(&mut host).await?;
         drop(host);
@@ -66,7 +73,7 @@ impl Server {
         self.port.number()
     }
 
-    /// Returns the URL of the server, with its password if it has one.
+    /// Returns the URL by which the server is a node, with its password if it has one.
     pub fn url(&self) -> String {
         self.options.url(self.port())
     }
@@ -156,7 +163,7 @@ impl Server {
         let patient = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(Some(PATIENCE));
-        let client = Client::open(self.url())?;
+        let client = Client::open(self.options.plain_url(self.port()))?;
         let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await?;
         cmd.query_async(&mut connection).await
     }
@@ -173,9 +180,12 @@ impl Server {
         self.query(&cmd).await
     }
 
-    /// Returns the names of all keys, sorted.
+    /// Returns the names of all keys, sorted. In a Redis Cluster of one server, the names are without the hash tag that
+    /// precedes them.
     pub async fn keys(&self) -> Vec<String> {
-        let mut keys: Vec<String> = self.query(redis::cmd("KEYS").arg("*")).await;
+        let keys: Vec<String> = self.query(redis::cmd("KEYS").arg("*")).await;
+        let mut keys: Vec<String> =
+            keys.iter().map(|key| key.strip_prefix(HASH_TAG).unwrap_or(key).to_owned()).collect();
         keys.sort();
         keys
     }
@@ -198,7 +208,7 @@ impl Server {
         self.info_field("server", "run_id").await
     }
 
-    /// Waits until the server answers PING.
+    /// Waits until the server answers PING, and executes commands if the server is a Redis Cluster.
     ///
     /// # Errors
     ///
@@ -209,7 +219,11 @@ impl Server {
                 if let Some(failure) = host.failure().await {
                     return Err(failure);
                 }
-                if self.try_query::<String>(&redis::cmd("PING")).await.is_ok() {
+                let mut is_ready = self.try_query::<String>(&redis::cmd("PING")).await.is_ok();
+                if is_ready && self.options.is_redis_cluster() {
+                    is_ready = self.has_all_slots().await;
+                }
+                if is_ready {
                     return Ok(());
                 }
                 tokio::time::sleep(POLL_INTERVAL).await;
@@ -217,6 +231,18 @@ impl Server {
         };
         let too_late = |_| Err(format!("the server at {} does not answer", self.url()));
         tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(too_late)
+    }
+}
+
+impl Server {
+    /// Gives all slots to a Redis Cluster of one server, unless the server has them. Returns whether the cluster executes
+    /// commands.
+    async fn has_all_slots(&self) -> bool {
+        let mut add = redis::cmd("CLUSTER");
+        // A server that has the slots refuses the command.
+        drop(self.try_query::<Value>(add.arg("ADDSLOTSRANGE").arg(0).arg(16_383)).await);
+        let info = self.try_query::<String>(redis::cmd("CLUSTER").arg("INFO")).await;
+        info.is_ok_and(|info| info.contains("cluster_state:ok"))
     }
 }
 

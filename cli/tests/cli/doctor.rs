@@ -1,9 +1,9 @@
 //! `redquorum doctor` on sound and unsound servers.
 
-use std::process::Output;
+use std::{process::Output, time::Duration};
 
 use redquorum::{Quorum, QuorumBuilder, admin};
-use redquorum_tests::{Cluster, Server, ServerOptions, eventually};
+use redquorum_tests::{Cluster, RedisCluster, Server, ServerOptions, eventually};
 use serde_json::Value;
 
 use super::{
@@ -438,8 +438,52 @@ async fn the_remedy_for_a_cluster_node_is_a_standalone_master() {
         let refused = output(command_on(&cluster, command)).await;
         assert_eq!(exit_code(&refused), 78, "{command:?}: {}", stderr(&refused));
         let error = stderr(&refused);
-        assert!(error.contains("beside the cluster (docs/CLUSTER.md)"), "{command:?}: {error}");
+        for words in ["small servers beside the cluster", "redis+cluster://HOST:PORT (docs/CLUSTER.md)"] {
+            assert!(error.contains(words), "{command:?}: {error}");
+        }
     }
+}
+
+/// The url names a server of another shard. `init` and `doctor` find the master of the hash slot.
+#[tokio::test]
+async fn a_whole_redis_cluster_is_checked_as_one_node() {
+    let (cluster, beside) = tokio::join!(RedisCluster::start(Duration::from_secs(2)), Cluster::processes(2));
+    let shard = cluster.shard_of("{redquorum}").await;
+    let seed = format!("127.0.0.1:{}", cluster.master((shard + 1) % 3).port());
+    let nodes = [format!("redis+cluster://{seed}")].into_iter().chain(beside.urls()).collect::<Vec<_>>();
+    let run = async |arguments: &[&str]| {
+        let mut command = redquorum(arguments);
+        command.env("REDQUORUM_NODES", nodes.join(","));
+        output(command).await
+    };
+    let init = run(&["init", "--yes"]).await;
+    assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
+    let doctor = run(&QUICK).await;
+    assert_eq!(exit_code(&doctor), 0, "{}", stdout(&doctor));
+    let node = format!("{seed}/redquorum");
+    let findings = json(&doctor);
+    for (check, level, words) in [
+        ("mode", "ok", "a Redis Cluster, as one node"),
+        ("replicas", "ok", "1 replica is connected"),
+        ("coverage", "warn", "cluster-require-full-coverage no"),
+        ("slot", "ok", "does not move"),
+        ("failover", "warn", "min-replicas-to-write 1"),
+        ("eviction", "ok", "noeviction"),
+        ("permissions", "ok", ""),
+        ("scripts", "ok", ""),
+        ("notices", "ok", ""),
+        ("writes", "ok", ""),
+        ("listing", "ok", ""),
+        ("metadata", "ok", ""),
+    ] {
+        let finding = findings.iter().find(|finding| finding["check"] == check && finding["node"] == *node);
+        let finding = finding.unwrap_or_else(|| panic!("no {check} of {node} in {}", stdout(&doctor)));
+        assert_eq!(finding["level"], level, "{finding}");
+        assert!(finding.to_string().contains(words), "{finding}");
+    }
+    let master = cluster.master(shard);
+    eventually(TIME_LIMIT, "only the metadata is left", async || master.keys().await == ["redquorum:node"])
+        .await;
 }
 
 /// Servers with these settings can lose votes in a restart. With a restart guard, this breaks no promise.
