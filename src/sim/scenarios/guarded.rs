@@ -1,4 +1,5 @@
-//! Nodes that forget as in `forgetting`, but with a restart guard. S50: the error during a quarantine.
+//! Nodes that forget as in `forgetting`, but with a restart guard. S50: the error during a quarantine. S96: a replaced
+//! server that continues to vote.
 
 use proptest::prelude::*;
 
@@ -53,6 +54,40 @@ fn an_old_backup_on_enough_nodes_repeats_no_token() {
     });
     assert_eq!(tokens(&report).len(), 3, "not each of the three calls was granted");
     assert_keeps(&report, &Promises::ALL);
+}
+
+/// Runs two processes with one node that has two servers after a promotion: process 0 reaches only the former server, and
+/// process 1 only the promoted server. Process 0 acquires its lease by a vote of the former server, at this time after
+/// the promotion.
+fn two_servers_of_one_node(late: Duration) -> Report {
+    let promotion = SECOND;
+    let promoted = crash(1, Duration::ZERO, Memory::AsOf(Duration::ZERO));
+    run(steady(2, 2).with(promotion, promoted), move |process| async move {
+        let server = process.index();
+        let process = process.with_nodes(server..server + 1);
+        let lock = quorum(&process).red_lock("r").options(LockOptions::new().without_renewal());
+        if server == 0 {
+            process.sleep(promotion + late).await;
+            process.lost(&lock.lock().await.unwrap()).await;
+            return;
+        }
+        // The metadata of the node is older than the promotion.
+        drop(lock.lock().await.unwrap());
+        process.sleep(2 * promotion).await;
+        hold(&process, lock.lock().await.unwrap()).await;
+    })
+}
+
+/// The last votes of the former server may be late by the difference of `max_ttl` and the ttl, because the quarantine of
+/// the promoted server lasts for `max_ttl`.
+#[test]
+fn s96_the_guard_does_not_detect_that_a_replaced_server_votes_for_long() {
+    for late in [Duration::ZERO, TTL] {
+        assert!(!breaks(&two_servers_of_one_node(late), Promise::Exclusion), "{late:?}");
+    }
+    for late in [TTL + SECOND, TTL + 5 * SECOND] {
+        assert!(breaks(&two_servers_of_one_node(late), Promise::Exclusion), "{late:?}");
+    }
 }
 
 #[test]
