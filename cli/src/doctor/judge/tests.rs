@@ -12,7 +12,7 @@ use super::*;
 use crate::doctor::{
     facts::{
         Access, ClockReading, ClusterFacts, CommandTrial, ConnectionSettings, Info, LockKeys, NodeMetadata,
-        NoticeFailure, NoticePermission, NotSearched, Persistence, Rate, RefusedNotice,
+        NotSearched, NoticeFailure, NoticePermission, Persistence, Rate, RefusedNotice,
     },
     finding::Level,
 };
