@@ -124,6 +124,9 @@ test_on() {
 # The tests whose results may depend on the version of the server: scripts, permissions and `doctor`.
 depends_on_version='test(node::redis::) + test(permissions::) + test(doctor::)'
 
+# Of these, the tests of a Redis Cluster as a node, which needs the sharded channels of Redis 7.0.
+needs_sharded_channels='test(node::redis::tests::hash_slot) + test(a_cluster_as_a_node) + test(a_whole_redis_cluster)'
+
 # version_of PROGRAM: prints a version such as `Redis 7.0.15` or `Valkey 9.1.2`.
 version_of() { "$1" --version | sed -E 's/^(Redis|Valkey) server v=([^ ]+).*/\1 \2/'; }
 
@@ -142,11 +145,13 @@ fetch_server() {
 # Runs the tests on all other servers at the same time. Most tests need little processor time, because they wait for the
 # deadline of an event that must not happen.
 test_on_others() {
-    local program version run runs=() failed=0
+    local program version filter run runs=() failed=0
     for program in "${others[@]}"; do
         version=$(version_of "$program")
+        filter=$depends_on_version
+        if [[ $version == "Redis 6."* ]]; then filter="($filter) - ($needs_sharded_channels)"; fi
         REDQUORUM_TEST_SERVER=$program REDQUORUM_TEST_SERVERS=processes cargo nextest run "${members[@]}" \
-            --all-features --color never -E "$depends_on_version" >"$scratch/$version.passed" 2>&1 &
+            --all-features --color never -E "$filter" >"$scratch/$version.passed" 2>&1 &
         runs+=("$!:$version")
     done
     for run in "${runs[@]}"; do
@@ -284,6 +289,18 @@ examples_on_servers() {
     done
 }
 
+examples_on_cluster() {
+    local example
+    for example in quickstart leader_election blocking; do
+        examples/redis-cluster.sh "$target/debug/examples/$example"
+    done
+}
+
+# The tests of readers, semaphores and turns that name no key, with a Redis Cluster of one server in the place of each
+# server. The keys of a cluster have a hash tag.
+on_redis_clusters="(test(real::readers) + test(real::semaphores) + test(clients_that_lock_again_at_once)) -
+    (test(a_writer_waits_for_earlier_readers) + test(any_of_locks_other_resources) + $measures)"
+
 # Recipes and benchmarks need dependencies that no other stage needs.
 recipes() {
     cargo nextest run --package redquorum-recipes --all-features --color never --profile servers --test-threads 6 2>&1 |
@@ -378,6 +395,7 @@ first_tier() {
     stage "tests in the documentation" doc_tests
     stage "examples on nodes in memory" examples
     stage "examples on five real servers" examples_on_servers
+    stage "examples on a Redis Cluster" examples_on_cluster
     if $is_all; then stage "install coq" install_coq; fi
     if has_coq; then
         stage "proof" tests/proof/run.sh
@@ -403,6 +421,7 @@ second_tier() {
     else
         not_run "tests, real servers as containers" "no Docker engine that shares this machine's network answers"
     fi
+    stage "tests, Redis Clusters of one server as nodes" test_on redis-clusters 6 "$on_redis_clusters"
     [[ $installed == "Redis 7.0."* ]] || not_run "tests on Redis 7.0" "the installed server is $installed"
     fetch_server redis-6.2 "Redis 6.2"
     fetch_server redis-8 "Redis 8"
