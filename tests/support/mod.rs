@@ -32,6 +32,7 @@ mod container;
 mod docker;
 mod eventually;
 mod forked;
+mod hash_tag;
 mod image;
 mod kind;
 mod options;

@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 
 use super::container::ServerContainer;
 use super::eventually::{POLL_INTERVAL, eventually};
+use super::hash_tag;
 use super::kind::Kind;
 use super::options::ServerOptions;
 use super::reaper::Reaper;
@@ -15,9 +16,6 @@ use super::server_process::{PATIENCE, ServerProcess, port::Port};
 /// The number of attempts to start a server. An attempt fails if another program takes the reserved port
 /// first.
 const MAX_START_ATTEMPTS: usize = 5;
-
-/// The hash tag of the nodes in a Redis Cluster whose URL names no tag.
-const HASH_TAG: &str = "{redquorum}";
 
 /// An independent Redis server, whose address stays the same for its whole life.
 #[derive(Debug)]
@@ -81,6 +79,22 @@ impl Server {
     /// Returns [`url`](Self::url) with the port of a proxy that forwards to the server.
     pub(super) fn url_through(&self, port: u16) -> String {
         self.options.url(port)
+    }
+
+    /// Returns the address of the node in reports: the host and the port, and in a Redis Cluster the hash tag.
+    pub fn address(&self) -> String {
+        let tag = if self.options.is_redis_cluster() { "/redquorum" } else { "" };
+        format!("127.0.0.1:{}{tag}", self.port())
+    }
+
+    /// Returns the URL by which a client of the redis crate connects to the server.
+    pub fn plain_url(&self) -> String {
+        self.options.plain_url(self.port())
+    }
+
+    /// Returns [`plain_url`](Self::plain_url) with the port of a proxy that forwards to the server.
+    pub(super) fn plain_url_through(&self, port: u16) -> String {
+        self.options.plain_url(port)
     }
 
     /// Returns the process id of a server that runs as a process.
@@ -156,6 +170,9 @@ impl Server {
 
     /// Runs a command on a new connection, beside the clients of the test, and returns the reply.
     ///
+    /// The names of keys and channels are those of a standalone server. For a Redis Cluster of one server, the hash tag is
+    /// added, so that a test sends the same command to both.
+    ///
     /// # Errors
     ///
     /// If the server refuses the connection or the command, or does not answer.
@@ -163,8 +180,11 @@ impl Server {
         let patient = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(Some(PATIENCE));
-        let client = Client::open(self.options.plain_url(self.port()))?;
+        let client = Client::open(self.plain_url())?;
         let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await?;
+        if self.options.is_redis_cluster() {
+            return hash_tag::add_to(cmd).query_async(&mut connection).await;
+        }
         cmd.query_async(&mut connection).await
     }
 
@@ -180,14 +200,18 @@ impl Server {
         self.query(&cmd).await
     }
 
-    /// Returns the names of all keys, sorted. In a Redis Cluster of one server, the names are without the hash tag that
-    /// precedes them.
+    /// Returns the names of all keys, sorted. In a Redis Cluster, the names are without the hash tag.
     pub async fn keys(&self) -> Vec<String> {
         let keys: Vec<String> = self.query(redis::cmd("KEYS").arg("*")).await;
-        let mut keys: Vec<String> =
-            keys.iter().map(|key| key.strip_prefix(HASH_TAG).unwrap_or(key).to_owned()).collect();
+        let mut keys: Vec<String> = keys.iter().map(|key| hash_tag::remove_from(key)).collect();
         keys.sort();
         keys
+    }
+
+    /// Returns the names of all channels with a subscription. In a Redis Cluster, the names are without the hash tag.
+    pub async fn channels(&self) -> Vec<String> {
+        let channels: Vec<String> = self.query(redis::cmd("PUBSUB").arg("CHANNELS")).await;
+        channels.iter().map(|channel| hash_tag::remove_from(channel)).collect()
     }
 
     /// Returns the text of one section of `INFO`.
