@@ -20,6 +20,9 @@ use super::{
 /// The ttl and `max_ttl`: long enough to observe a quarantine, and short enough to wait for its end.
 const MAX_TTL: Duration = Duration::from_secs(3);
 
+/// The attempt timeout, which is also the longest time for which a call waits for one node.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(600);
+
 /// A ttl that is longer than a failover.
 const LONG_TTL: Duration = Duration::from_secs(15);
 
@@ -72,7 +75,7 @@ impl Setup {
 }
 
 fn builder(nodes: impl IntoIterator<Item = String>) -> QuorumBuilder {
-    Quorum::builder().nodes(nodes).ttl(MAX_TTL).max_ttl(MAX_TTL).attempt_timeout(Duration::from_millis(600))
+    Quorum::builder().nodes(nodes).ttl(MAX_TTL).max_ttl(MAX_TTL).attempt_timeout(ATTEMPT_TIMEOUT)
 }
 
 /// Starts a Redis Cluster of one server.
@@ -95,7 +98,7 @@ async fn reply_of_first_node(quorum: &Quorum) -> NodeReply {
 }
 
 /// Asserts that a lease of a quorum of one cluster and two servers stays valid during a failover of the cluster. The
-/// promoted replica abstains for a quarantine, and then votes again.
+/// promoted replica abstains for a quarantine, and then votes again. Meanwhile, free resources are locked as fast as usual.
 async fn assert_held_through_failover(cause_failover: impl AsyncFnOnce(&Setup)) {
     let (setup, beside) = tokio::join!(Setup::start(), Cluster::processes(2));
     let builder = builder([setup.url()].into_iter().chain(beside.urls()));
@@ -104,12 +107,30 @@ async fn assert_held_through_failover(cause_failover: impl AsyncFnOnce(&Setup)) 
     assert_eq!(reply_of_first_node(&other).await, NodeReply::Done);
     assert!(setup.master().keys().await.contains(&"r".to_owned()), "{:?}", setup.master().keys().await);
 
-    cause_failover(&setup).await;
-    eventually(FAILOVER, "the replica is promoted", async || {
+    // Locks of free resources, before the end of the failover, and shortly afterwards.
+    let mut durations = Vec::new();
+    let mut lock_free_resource = async || {
         held.ensure().unwrap();
-        is_master(setup.replica()).await
-    })
-    .await;
+        let begin = Stopwatch::start();
+        let free = other.red_lock(format!("free-{}", durations.len())).try_lock().await.unwrap();
+        durations.push(begin.elapsed());
+        assert!(free.is_some(), "a free resource is not granted");
+    };
+    cause_failover(&setup).await;
+    let begin = Stopwatch::start();
+    loop {
+        lock_free_resource().await;
+        if is_master(setup.replica()).await {
+            break;
+        }
+        assert!(begin.elapsed() < FAILOVER, "the replica is not promoted");
+    }
+    for _ in 0..20 {
+        lock_free_resource().await;
+    }
+    durations.sort_unstable();
+    let median = durations[durations.len() / 2];
+    assert!(median < ATTEMPT_TIMEOUT / 4, "locks wait for the node that fails over: {durations:?}");
     let abstains = async || {
         matches!(
             reply_of_first_node(&other).await,
