@@ -39,6 +39,8 @@ pub(crate) struct NodeFacts {
     pub(crate) run_ids: BTreeMap<IpAddr, String>,
     /// Whether Sentinels name the server. Sentinels may promote another server in its place.
     pub(crate) is_behind_sentinel: bool,
+    /// Whether the url of the node names a Redis Cluster.
+    pub(crate) is_in_cluster: bool,
     /// The server, or the failure of the connection.
     pub(crate) server: Result<ServerFacts, Disconnected>,
 }
@@ -73,6 +75,28 @@ pub(crate) struct ClusterFacts {
     pub(crate) node_timeout: Reply<String>,
     /// Whether the hash slot moves to another server.
     pub(crate) is_moving: Reply<bool>,
+    /// The replicas of the master, by their announced addresses.
+    pub(crate) replicas: Reply<Vec<Replica>>,
+}
+
+/// A replica of the master of the node's hash slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Replica {
+    /// The address that the cluster names to clients; `None` if the cluster names no host.
+    pub(crate) address: Option<(String, u16)>,
+    /// The reason for which the doctor could not connect to the address; `None` if there is a connection, or no address.
+    pub(crate) unreachable: Option<String>,
+}
+
+impl Replica {
+    /// Returns the address in the form of reports.
+    pub(crate) fn shown_address(&self) -> String {
+        match &self.address {
+            Some((host, port)) if host.contains(':') => format!("[{host}]:{port}"),
+            Some((host, port)) => format!("{host}:{port}"),
+            None => "an address without a host".to_owned(),
+        }
+    }
 }
 
 /// The relevant fields of `INFO`.

@@ -93,6 +93,20 @@ impl NodeConnector {
         }
     }
 
+    /// Returns a connector to one server of the Redis Cluster of this node, with the login and TLS of the node; `None` for
+    /// any other node. By such a connector, a program can check whether the servers have announced addresses that clients
+    /// can reach.
+    #[must_use]
+    pub fn server_of_cluster(&self, host: &str, port: u16) -> Option<Self> {
+        match &self.route.destination {
+            Destination::HashSlot(slot) => {
+                let route = Route::to(Destination::Server(slot.endpoint(host, port)));
+                Some(Self::new(route, self.runtime.clone()))
+            }
+            Destination::Server(_) | Destination::MasterSet(_) => None,
+        }
+    }
+
     /// Connects to the node. `config` has the settings for pushes and answers. The call takes at most `timeout`,
     /// including the queries of Sentinels.
     ///

@@ -6,7 +6,7 @@ use redquorum::unstable_redis::redis::cmd;
 
 use crate::{
     connect::{Disconnected, NodeConnection, Reply},
-    doctor::facts::{ClusterFacts, ConnectionSettings, Info, Persistence},
+    doctor::facts::{ConnectionSettings, Info, Persistence},
 };
 
 pub(super) async fn query(connection: &mut NodeConnection) -> Result<Reply<Info>, Disconnected> {
@@ -61,27 +61,6 @@ pub(super) async fn max_lag(connection: &mut NodeConnection) -> Result<Reply<Str
     setting(connection, "min-replicas-max-lag").await
 }
 
-/// Returns the facts about the cluster of this server. `hash_tag` is that of the node.
-pub(super) async fn cluster(
-    connection: &mut NodeConnection,
-    hash_tag: &str,
-) -> Result<ClusterFacts, Disconnected> {
-    let slot: Reply<u32> = connection.query(cmd("CLUSTER").arg("KEYSLOT").arg(hash_tag)).await?;
-    let nodes: Reply<String> = connection.query(cmd("CLUSTER").arg("NODES")).await?;
-    Ok(ClusterFacts {
-        requires_coverage: setting(connection, "cluster-require-full-coverage").await?,
-        node_timeout: setting(connection, "cluster-node-timeout").await?,
-        is_moving: slot.and_then(|slot| Ok(is_moving(&nodes?, slot))),
-    })
-}
-
-/// Whether the slot moves to another server, according to `CLUSTER NODES`. The line of the server itself has the moving
-/// slots, such as `[5496->-id]`.
-fn is_moving(nodes: &str, slot: u32) -> bool {
-    let own = nodes.lines().filter(|line| line.contains("myself"));
-    own.flat_map(str::split_whitespace).any(|word| word.starts_with(&format!("[{slot}->-")))
-}
-
 pub(super) async fn connections(connection: &mut NodeConnection) -> Result<ConnectionSettings, Disconnected> {
     Ok(ConnectionSettings {
         backlog: setting(connection, "tcp-backlog").await?,
@@ -89,7 +68,10 @@ pub(super) async fn connections(connection: &mut NodeConnection) -> Result<Conne
     })
 }
 
-async fn setting(connection: &mut NodeConnection, name: &str) -> Result<Reply<String>, Disconnected> {
+pub(super) async fn setting(
+    connection: &mut NodeConnection,
+    name: &str,
+) -> Result<Reply<String>, Disconnected> {
     let reply: Reply<HashMap<String, String>> = connection.query(cmd("CONFIG").arg("GET").arg(name)).await?;
     Ok(reply.and_then(|mut values| values.remove(name).ok_or_else(|| format!("the server has no {name}"))))
 }
@@ -125,15 +107,6 @@ mod tests {
             appends: true,
         };
         assert_eq!(info, expected);
-    }
-
-    #[test]
-    fn a_moving_slot_is_in_the_line_of_the_server_itself() {
-        let nodes = "a 127.0.0.1:1@2 master - 0 1 3 connected [5496->-b]\n\
-                     b 127.0.0.1:3@4 myself,master - 0 1 3 connected 0-16383 [7->-a] [8-<-a]\n";
-        for (slot, expected) in [(7, true), (8, false), (5496, false), (70, false)] {
-            assert_eq!(is_moving(nodes, slot), expected, "{slot}");
-        }
     }
 
     #[test]

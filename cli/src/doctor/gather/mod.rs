@@ -22,6 +22,7 @@ use crate::{
 
 mod access;
 mod clock;
+mod cluster;
 mod info;
 pub(crate) mod metadata;
 
@@ -65,6 +66,7 @@ pub(crate) async fn gather(
             hosts,
             // The url of a node behind Sentinels names no host of the server.
             is_behind_sentinel: node.host().is_none() && node.hash_tag().is_none(),
+            is_in_cluster: node.hash_tag().is_some(),
             server: query_server(&node, timeout, watch, names, clients.is_some()).await,
         }
     });
@@ -126,7 +128,7 @@ async fn query_server(
     let persistence = info::persistence(&mut connection).await?;
     let max_lag = info::max_lag(&mut connection).await?;
     let cluster = match connection.hash_tag().map(str::to_owned) {
-        Some(tag) => Some(info::cluster(&mut connection, &tag).await?),
+        Some(tag) => Some(cluster::query(&mut connection, node, &tag, timeout).await?),
         None => None,
     };
     let connections = match asks_for_connections {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     doctor::{
-        facts::{ClusterFacts, ExpectedSettings, Info},
+        facts::{ClusterFacts, ExpectedSettings, Info, Replica},
         finding::Finding,
     },
     duration::shown,
@@ -18,8 +18,8 @@ const OVERLAP: f64 = 1.3;
 /// The time by which the quarantine of a node in a cluster is longer than usual.
 const ADDITIONAL_QUARANTINE: Duration = Duration::from_secs(1);
 
-pub(super) fn judge(info: &Info, cluster: &ClusterFacts, expected: &ExpectedSettings) -> [Finding; 4] {
-    [replicas(info), coverage(cluster), slot(cluster), failover(info, cluster, expected)]
+pub(super) fn judge(info: &Info, cluster: &ClusterFacts, expected: &ExpectedSettings) -> [Finding; 5] {
+    [replicas(info), announced(cluster), coverage(cluster), slot(cluster), failover(info, cluster, expected)]
 }
 
 fn replicas(info: &Info) -> Finding {
@@ -32,6 +32,48 @@ fn replicas(info: &Info) -> Finding {
         more => format!("{more} replicas are connected, one of which the cluster may promote"),
     };
     Finding::ok("replicas", found)
+}
+
+/// After a failover, clients connect to the announced address of the promoted replica.
+fn announced(cluster: &ClusterFacts) -> Finding {
+    const CHECK: &str = "announced";
+    let replicas = match &cluster.replicas {
+        Ok(replicas) => replicas,
+        Err(text) => {
+            return Finding::unknown(CHECK, text, "make sure that clients reach the address of each replica");
+        }
+    };
+    let unreachable = replicas.iter().filter_map(|replica| {
+        replica.unreachable.as_ref().map(|reason| format!("{}: {reason}", replica.shown_address()))
+    });
+    let unreachable: Vec<String> = unreachable.collect();
+    if !unreachable.is_empty() {
+        return Finding::warn(
+            CHECK,
+            format!(
+                "a replica cannot be reached at the address that it announces: {}",
+                unreachable.join("; ")
+            ),
+            "set cluster-announce-ip, cluster-announce-hostname or cluster-announce-port of the replica to an address \
+             that clients reach: after a failover, the node is at this address",
+        );
+    }
+    if replicas.iter().any(|replica| replica.address.is_none()) {
+        return Finding::unknown(
+            CHECK,
+            "the cluster names no host of a replica",
+            "make sure that the replica has the same host as each server to which clients connect, or set \
+             cluster-announce-hostname",
+        );
+    }
+    let addresses: Vec<String> = replicas.iter().map(Replica::shown_address).collect();
+    Finding::ok(
+        CHECK,
+        match &*addresses {
+            [] => "the cluster names no replica".to_owned(),
+            _ => format!("replicas can be reached at {}", addresses.join(", ")),
+        },
+    )
 }
 
 fn coverage(cluster: &ClusterFacts) -> Finding {

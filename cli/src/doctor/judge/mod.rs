@@ -36,7 +36,7 @@ fn of_node(expected: &ExpectedSettings, node: &NodeFacts, is_moving: bool) -> Ve
     let mut findings = match &node.server {
         Ok(server) => of_server(expected, server, node.is_behind_sentinel, is_moving),
         Err(Disconnected { reason, error }) => {
-            vec![Finding::fail("reachable", reason, connection_advice(error.as_ref()))]
+            vec![Finding::fail("reachable", reason, connection_advice(error.as_ref(), node.is_in_cluster))]
         }
     };
     findings.extend(server::addresses(&node.run_ids));
@@ -44,11 +44,14 @@ fn of_node(expected: &ExpectedSettings, node: &NodeFacts, is_moving: bool) -> Ve
 }
 
 /// Returns the remedy for a connection that failed.
-fn connection_advice(error: Option<&NodeError>) -> &'static str {
+fn connection_advice(error: Option<&NodeError>, is_in_cluster: bool) -> &'static str {
     match error {
-        Some(NodeError::Handshake(error)) => connection_advice(Some(error)),
+        Some(NodeError::Handshake(error)) => connection_advice(Some(error), is_in_cluster),
         Some(NodeError::NoAuth(_)) => "correct the user or password in the url",
         Some(NodeError::Tls(_)) => "correct the url, the server's certificate, or the CAs in the table [tls]",
+        Some(NodeError::NoPermission(_)) if is_in_cluster => {
+            "ACL SETUSER ... +ssubscribe +cluster|nodes, and the keys and channels of a node in a cluster (docs/CLUSTER.md)"
+        }
         Some(NodeError::NoPermission(_)) => "ACL SETUSER ... +select, or name no database in the url",
         Some(NodeError::Loading) => "wait until the server has loaded its data, and check again",
         Some(NodeError::Busy) => "wait for the long script, or end it (SCRIPT KILL), and check again",

@@ -12,7 +12,7 @@ use super::*;
 use crate::doctor::{
     facts::{
         Access, ClockReading, ClusterFacts, CommandTrial, ConnectionSettings, Info, LockKeys, NodeMetadata,
-        NotSearched, NoticeFailure, NoticePermission, Persistence, Rate, RefusedNotice,
+        NotSearched, NoticeFailure, NoticePermission, Persistence, Rate, RefusedNotice, Replica,
     },
     finding::Level,
 };
@@ -87,6 +87,7 @@ fn node(number: u8) -> NodeFacts {
         hosts: vec![IpAddr::from([10, 0, 0, number])],
         run_ids: BTreeMap::new(),
         is_behind_sentinel: false,
+        is_in_cluster: false,
         server: Ok(server),
     }
 }
@@ -136,12 +137,18 @@ fn in_cluster(facts: &mut Facts) -> &mut Facts {
         requires_coverage: Ok("no".to_owned()),
         node_timeout: Ok("5000".to_owned()),
         is_moving: Ok(false),
+        replicas: Ok(vec![replica(None)]),
     });
     let info = info(facts);
     info.mode = "cluster".to_owned();
     info.replicas = 1;
     info.requires_replicas = true;
     facts
+}
+
+/// Returns a replica of the second node, which cannot be reached for this reason.
+fn replica(unreachable: Option<&str>) -> Replica {
+    Replica { address: Some(("10.0.0.9".to_owned(), 6379)), unreachable: unreachable.map(str::to_owned) }
 }
 
 fn cluster(facts: &mut Facts) -> &mut ClusterFacts {
@@ -217,6 +224,21 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         Level::Fail,
         "refused; certificate",
     ),
+    (
+        |facts| facts.nodes[1].server = disconnected(Some(NodeError::NoPermission("why".into()))),
+        "reachable",
+        Level::Fail,
+        "refused; +select",
+    ),
+    (
+        |facts| {
+            facts.nodes[1].is_in_cluster = true;
+            facts.nodes[1].server = disconnected(Some(NodeError::NoPermission("why".into())));
+        },
+        "reachable",
+        Level::Fail,
+        "refused; +ssubscribe +cluster|nodes",
+    ),
     (|facts| with_two_addresses(facts, ["a", "a"]), "addresses", Level::Ok, "one server"),
     (
         |facts| with_two_addresses(facts, ["a", "b"]),
@@ -232,6 +254,21 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| _ = in_cluster(facts), "mode", Level::Ok, "a Redis Cluster, as one node"),
     (|facts| _ = in_cluster(facts), "replicas", Level::Ok, "1 replica is connected, which the cluster may"),
     (|facts| info(in_cluster(facts)).replicas = 0, "replicas", Level::Warn, "has none; start a replica"),
+    (|facts| _ = in_cluster(facts), "announced", Level::Ok, "replicas can be reached at 10.0.0.9:6379"),
+    (
+        |facts| cluster(facts).replicas = Ok(vec![replica(None), replica(Some("no route"))]),
+        "announced",
+        Level::Warn,
+        "10.0.0.9:6379: no route; cluster-announce-ip",
+    ),
+    (
+        |facts| cluster(facts).replicas = Ok(vec![Replica { address: None, ..replica(None) }]),
+        "announced",
+        Level::Warn,
+        "names no host; cluster-announce-hostname",
+    ),
+    (|facts| cluster(facts).replicas = Ok(Vec::new()), "announced", Level::Ok, "no replica"),
+    (|facts| cluster(facts).replicas = Err(forbidden()), "announced", Level::Warn, "NOPERM no; "),
     (|facts| _ = in_cluster(facts), "coverage", Level::Ok, "other shards"),
     (
         |facts| cluster(facts).requires_coverage = Ok("yes".to_owned()),
