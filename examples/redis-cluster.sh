@@ -20,7 +20,7 @@ client=$(command -v redis-cli || command -v valkey-cli) || {
 scratch=$(mktemp -d)
 pids=()
 end() {
-    if ((${#pids[@]})); then kill -KILL "${pids[@]}" 2>/dev/null || true; fi
+    if ((${#pids[@]})); then kill "${pids[@]}" 2>/dev/null || true; fi
     wait 2>/dev/null || true
     rm -rf "$scratch"
 }
@@ -55,6 +55,7 @@ for ((port = base; port < base + servers; port++)); do
     mkdir "$scratch/$port"
     "$program" --port "$port" --bind 127.0.0.1 --dir "$scratch/$port" --save '' --cluster-enabled yes \
         --cluster-node-timeout 2000 --cluster-require-full-coverage no --repl-diskless-sync-delay 0 \
+        --shutdown-timeout 0 \
         >"$scratch/$port.log" 2>&1 &
     pids+=("$!")
     wait_until "the server at port $port" answers "$port"
