@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    error::Error,
+    error::{ConfigError, Error},
+    node::names::{self, HashTag},
     quorum::Quorum,
     values::{LeaseId, NodeError, Resource},
 };
@@ -27,25 +28,31 @@ pub fn script_commands() -> std::collections::BTreeSet<String> {
 }
 
 /// Returns the keys that a node may have for a resource, semaphore, latch or election of this name, except the key of
-/// the lock: one key of each kind, and the keys of the node itself.
+/// the lock: one key of each kind, and the keys of the node itself. `hash_tag` is the hash tag of the node with its
+/// braces, if the node is in a Redis Cluster.
 ///
 /// # Errors
 ///
 /// [`Error::Config`] if the name is invalid for a resource.
-pub fn keys_of(name: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Error> {
-    let resource = Resource::new(name).map_err(crate::error::ConfigError::from)?;
-    Ok(crate::node::names::keys_of(&resource))
+pub fn keys_of(name: impl AsRef<[u8]>, hash_tag: Option<&str>) -> Result<Vec<Vec<u8>>, Error> {
+    let resource = Resource::new(name).map_err(ConfigError::from)?;
+    Ok(names::keys_of(&resource, tag(hash_tag).as_ref()))
 }
 
 /// Returns the channels of notices for a resource, latch or election of this name: one channel of each kind.
+/// `hash_tag` is that of [`keys_of`].
 ///
 /// # Errors
 ///
 /// [`Error::Config`] if the name is invalid for a resource.
-pub fn channels_of(name: impl AsRef<[u8]>) -> Result<Vec<String>, Error> {
-    let resource = Resource::new(name).map_err(crate::error::ConfigError::from)?;
-    let channels = crate::node::names::channels_of(&resource);
+pub fn channels_of(name: impl AsRef<[u8]>, hash_tag: Option<&str>) -> Result<Vec<String>, Error> {
+    let resource = Resource::new(name).map_err(ConfigError::from)?;
+    let channels = names::channels_of(&resource, tag(hash_tag).as_ref());
     Ok(channels.iter().map(|channel| String::from_utf8_lossy(channel).into_owned()).collect())
+}
+
+fn tag(hash_tag: Option<&str>) -> Option<HashTag> {
+    hash_tag.map(|tag| HashTag::new(tag.trim_matches(['{', '}'])))
 }
 
 /// Returns the nodes that refused to publish a notice on the present connections of this client, with the last error of
@@ -65,7 +72,7 @@ pub fn label_of(id: &[u8]) -> Option<String> {
 /// Whether the lease id of a waiter is that of a reader.
 #[must_use]
 pub fn is_reader(waiter: &LeaseId) -> bool {
-    crate::node::names::is_reader(waiter)
+    names::is_reader(waiter)
 }
 
 /// Returns the node urls in a text, such as the value of `REDQUORUM_NODES`. Blanks or commas separate the urls. If no

@@ -1,4 +1,4 @@
-//! Tests of each way to reach a node, on real servers: databases, sockets, ACL users, Sentinel, TLS, and
+//! Tests of each way to reach a node, on real servers: databases, sockets, ACL users, Sentinel, Redis Cluster, TLS, and
 //! servers that cannot be nodes or flood their clients.
 //!
 //! The servers run as processes, because they share files with the tests. All tests are one binary, so that
@@ -11,6 +11,7 @@ mod connections {
     mod floods_of_all_nodes;
     mod permissions;
     mod places;
+    mod redis_cluster;
     mod refusals;
     mod secrets;
     mod sentinel;
@@ -23,6 +24,7 @@ mod connections {
         Error, LockGuard, Quorum, QuorumBuilder, admin,
         error::{NodeError, NodeReplies, NodeReply},
     };
+    use redquorum_tests::{Server, eventually};
 
     /// The deadline of an effect that has to happen at once, on a machine under load.
     const SOON: Duration = Duration::from_secs(15);
@@ -38,6 +40,30 @@ mod connections {
         let guard = quorum.red_lock("r").lock().await.unwrap();
         assert!(quorum.red_lock("r").try_lock().await.unwrap().is_none());
         guard
+    }
+
+    /// Returns the reply of the first node to a lock of another, free resource. The address of the node has this end.
+    async fn reply_of_first_node(quorum: &Quorum, address_end: &str) -> NodeReply {
+        let guard = quorum.red_lock("free").try_lock().await.unwrap().unwrap();
+        let reply = |guard: &LockGuard| {
+            let replies = guard.node_replies();
+            let (node, reply) = replies.iter().next().unwrap();
+            assert!(node.ends_with(address_end), "the node has another address: {node}");
+            reply.clone()
+        };
+        eventually(SOON, "the first node has answered", async || reply(&guard) != NodeReply::Pending).await;
+        reply(&guard)
+    }
+
+    /// Asserts that renewals count on a promoted server only from the end of the quarantine on, because the old master
+    /// may still answer some clients.
+    async fn assert_renewals_count_after_quarantine(server: &Server, key: &str) {
+        // The value of the key is the time from which renewals count on the node.
+        let renewals_from: u64 = server.query(redis::cmd("GET").arg(key)).await;
+        let (seconds, micros): (u64, u64) = server.query(&redis::cmd("TIME")).await;
+        let remaining: u64 = server.query(redis::cmd("PTTL").arg(key)).await;
+        let end = seconds * 1000 + micros / 1000 + remaining;
+        assert!(renewals_from + 100 >= end, "{renewals_from} is before {end}");
     }
 
     /// Returns the replies of the nodes to a call that found no quorum.

@@ -1,6 +1,7 @@
 //! Tests on real Redis servers. All of them are one test binary, so that the dependencies are linked once.
 //!
-//! `REDQUORUM_TEST_SERVERS=containers` or `=processes` selects the kind of the servers.
+//! `REDQUORUM_TEST_SERVERS=containers`, `=processes` or `=redis-clusters` selects the kind of the servers. With
+//! `redis-clusters`, each server is a Redis Cluster of one server. `tests/run.sh` lists the tests that cannot run so.
 
 #![allow(clippy::disallowed_methods, reason = "real servers need real time and free ports")]
 

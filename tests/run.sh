@@ -124,6 +124,9 @@ test_on() {
 # The tests whose results may depend on the version of the server: scripts, permissions and `doctor`.
 depends_on_version='test(node::redis::) + test(permissions::) + test(doctor::)'
 
+# Of these, the tests of a Redis Cluster as a node, which needs the sharded channels of Redis 7.0.
+needs_sharded_channels='test(node::redis::tests::hash_slot) + test(a_cluster_as_a_node) + test(a_whole_redis_cluster)'
+
 # version_of PROGRAM: prints a version such as `Redis 7.0.15` or `Valkey 9.1.2`.
 version_of() { "$1" --version | sed -E 's/^(Redis|Valkey) server v=([^ ]+).*/\1 \2/'; }
 
@@ -142,11 +145,13 @@ fetch_server() {
 # Runs the tests on all other servers at the same time. Most tests need little processor time, because they wait for the
 # deadline of an event that must not happen.
 test_on_others() {
-    local program version run runs=() failed=0
+    local program version filter run runs=() failed=0
     for program in "${others[@]}"; do
         version=$(version_of "$program")
+        filter=$depends_on_version
+        if [[ $version == "Redis 6."* ]]; then filter="($filter) - ($needs_sharded_channels)"; fi
         REDQUORUM_TEST_SERVER=$program REDQUORUM_TEST_SERVERS=processes cargo nextest run "${members[@]}" \
-            --all-features --color never -E "$depends_on_version" >"$scratch/$version.passed" 2>&1 &
+            --all-features --color never -E "$filter" >"$scratch/$version.passed" 2>&1 &
         runs+=("$!:$version")
     done
     for run in "${runs[@]}"; do
@@ -284,6 +289,73 @@ examples_on_servers() {
     done
 }
 
+examples_on_cluster() {
+    local example
+    for example in quickstart leader_election blocking; do
+        examples/redis-cluster.sh "$target/debug/examples/$example"
+    done
+}
+
+# Tests that cannot have a Redis Cluster of one server in the place of each server, with the reason. All other tests on
+# real servers also run on these clusters.
+needs_standalone_servers=(
+    # Clients without a restart guard, which a Redis Cluster refuses.
+    'test(tokens_increase_from_lease_to_lease_while_servers_come_and_go)'
+    'test(a_renewal_heals_servers_and_replies_show_the_margin)'
+    'test(a_failed_renewal_deletes_nothing_and_leaves_the_end_of_validity)'
+    'test(a_meaningless_answer_is_reported_as_a_protocol_error)'
+    'test(tokens_keep_growing_after_a_majority_is_restored_from_a_snapshot)'
+    'test(the_error_of_a_user_without_info_names_the_remedy)'
+    'test(verify_proves_a_lease_while_a_quorum_has_its_counter)'
+    'test(a_failover_gives_a_plain_lock_away_but_no_lease_beside_the_cluster)'
+    'test(settings_that_can_lose_votes_are_found_without_a_restart_guard)'
+    # `REPLICAOF`, which a Redis Cluster refuses.
+    'test(guard::promotion)'
+    'test(a_replica_is_reported)'
+    'test(a_replica_and_its_master_are_found)'
+    'test(init_if_needed_fails_unless_a_quorum_of_an_existing_quorum_takes_part)'
+    # Redisson's clients and other programs that use the keys of a standalone server.
+    'test(real::redisson)'
+    'test(a_list_finds_all_locks_among_many_keys_in_small_steps)'
+    # URLs that begin with `redis://`.
+    'test(a_server_behind_two_addresses_is_refused_at_connect)'
+    'test(the_variable_of_the_ttl_overrides_only_a_file_of_a_variable)'
+    'test(several_names_have_one_lease_with_one_token)'
+    # A longer quarantine, in which no renewal counts.
+    'test(the_error_of_new_servers_names_the_remaining_time_and_the_remedy)'
+    'test(guard::healing)'
+    'test(a_lease_survives_restarts_of_all_servers_in_turn_without_a_second_holder)'
+    # A restarted server that answers at once. A cluster of one server accepts commands two seconds later.
+    'test(a_shutdown_waits_its_grace_and_unlocks_a_dead_server_after_its_restart)'
+    # Notices without listeners, which are not published in a Redis Cluster.
+    'test(a_notice_that_a_server_refuses_is_counted_and_changes_no_unlock)'
+    # Users with the permissions for a standalone server.
+    'test(cli::permissions)'
+    'test(missing_permissions_are_found)'
+    'test(the_keys_of_locks_are_checked)'
+    'test(the_remedy_for_missing_keys_names_keys)'
+    'test(list_names_the_missing_scan_permission_and_omits_foreign_keys)'
+    # Checks of `doctor`, which warns that a cluster of one server has no replica.
+    'test(a_sound_quorum_is_reported_in_one_line_or_by_check)'
+    'test(recipes::lock_servers)'
+    'test(the_remedy_for_a_cluster_node_is_a_standalone_master)'
+    # Lines whose length depends on the addresses of nodes.
+    'test(list_and_inspect_show_latches)'
+    'test(a_lock_has_one_line_that_fits_the_terminal)'
+    'test(clients_that_wait_for_each_other_are_marked_in_a_list)'
+    'test(cycles_of_readers_groups_and_permits_are_marked)'
+    # Its own cluster of six servers.
+    'test(a_whole_redis_cluster_is_checked_as_one_node)'
+    # Times that servers spend.
+    "$measures"
+)
+test_on_redis_clusters() {
+    local excluded
+    excluded=$(printf ' + %s' "${needs_standalone_servers[@]}")
+    REDQUORUM_TEST_SERVERS=redis-clusters cargo nextest run "${members[@]}" --all-features --color never \
+        --profile redis-clusters --test-threads 12 -E "not (${excluded:3})" 2>&1 | tee "$scratch/redis-clusters.passed"
+}
+
 # Recipes and benchmarks need dependencies that no other stage needs.
 recipes() {
     cargo nextest run --package redquorum-recipes --all-features --color never --profile servers --test-threads 6 2>&1 |
@@ -378,6 +450,7 @@ first_tier() {
     stage "tests in the documentation" doc_tests
     stage "examples on nodes in memory" examples
     stage "examples on five real servers" examples_on_servers
+    stage "examples on a Redis Cluster" examples_on_cluster
     if $is_all; then stage "install coq" install_coq; fi
     if has_coq; then
         stage "proof" tests/proof/run.sh
@@ -403,6 +476,7 @@ second_tier() {
     else
         not_run "tests, real servers as containers" "no Docker engine that shares this machine's network answers"
     fi
+    stage "tests, Redis Clusters of one server as nodes" test_on_redis_clusters
     [[ $installed == "Redis 7.0."* ]] || not_run "tests on Redis 7.0" "the installed server is $installed"
     fetch_server redis-6.2 "Redis 6.2"
     fetch_server redis-8 "Redis 8"

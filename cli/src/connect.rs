@@ -20,6 +20,8 @@ pub(crate) struct NodeConnection {
     pushes: mpsc::UnboundedReceiver<PushInfo>,
     /// The time limit of each answer.
     timeout: Duration,
+    /// The hash tag of a node in a Redis Cluster, which precedes the names of keys.
+    hash_tag: Option<String>,
 }
 
 /// The failure of a connection, when it is opened or later.
@@ -52,9 +54,22 @@ impl NodeConnection {
             .set_response_timeout(None)
             .set_push_sender(sender);
         match node.connect(config, timeout).await {
-            Ok(connection) => Ok(Self { connection, pushes, timeout }),
+            Ok(connection) => {
+                let hash_tag = node.hash_tag().map(str::to_owned);
+                Ok(Self { connection, pushes, timeout, hash_tag })
+            }
             Err(node_error) => Err(Disconnected { reason: node_error.to_string(), error: Some(node_error) }),
         }
+    }
+
+    /// Returns the hash tag of a node in a Redis Cluster, with its braces.
+    pub(crate) fn hash_tag(&self) -> Option<&str> {
+        self.hash_tag.as_deref()
+    }
+
+    /// Returns the name of a key on the node.
+    pub(crate) fn key(&self, name: impl AsRef<[u8]>) -> Vec<u8> {
+        [self.hash_tag.as_deref().unwrap_or_default().as_bytes(), name.as_ref()].concat()
     }
 
     /// Sends a command and returns the answer.

@@ -38,9 +38,9 @@ pub(crate) async fn with_holders(failure: Failure, nodes: &[NodeConnector], reso
 /// Returns the holder on a node; `None` if the node does not answer.
 async fn holder(node: &NodeConnector, resource: &[u8]) -> Option<String> {
     let mut connection = NodeConnection::open(node, ANSWER_TIMEOUT).await.ok()?;
-    let fields: HashMap<Vec<u8>, Vec<u8>> =
-        connection.query(cmd("HGETALL").arg(resource)).await.ok()?.ok()?;
-    let remaining: i64 = connection.query(cmd("PTTL").arg(resource)).await.ok()?.ok()?;
+    let key = connection.key(resource);
+    let fields: HashMap<Vec<u8>, Vec<u8>> = connection.query(cmd("HGETALL").arg(&key)).await.ok()?.ok()?;
+    let remaining: i64 = connection.query(cmd("PTTL").arg(&key)).await.ok()?.ok()?;
     Some(shown(&fields, remaining))
 }
 

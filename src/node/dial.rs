@@ -21,6 +21,8 @@ pub(crate) enum DialStep {
     Login,
     /// The query of a Sentinel for the master.
     Query,
+    /// The question to a server of a cluster which server is the master of the slot.
+    SlotMaster,
     Registration,
     /// All steps, of a transport that does not show them.
     All,
@@ -102,6 +104,9 @@ impl DialStep {
             }
             Self::Login => format!("connected, but no answer to HELLO within {patience:?}"),
             Self::Query => format!("connected, but no master was named within {patience:?}"),
+            Self::SlotMaster => {
+                format!("connected, but the master of the hash slot was not named within {patience:?}")
+            }
             Self::Registration => format!("connected, but no answer to the registration within {patience:?}"),
             Self::All => format!("no connection within {patience:?}"),
         }

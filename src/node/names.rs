@@ -1,8 +1,9 @@
 //! The names of keys and channels on a node, for clients and for the scripts.
 //!
 //! The key of a lock has the name of the resource. The names of channels, counters and tombstones follow
-//! Redisson's rule: braces enclose the resource, so that a Redis Cluster keeps all keys of the resource
-//! together, unless the resource contains a `{`. All other derived names always have braces.
+//! Redisson's rule: braces enclose the resource, unless the resource contains a `{`. All other derived names always
+//! have braces. On a node in a Redis Cluster, a [hash tag](HashTag) precedes the resource, so that all keys of the node
+//! are in one hash slot.
 
 use crate::values::{Digest, LeaseId, READERS as READERS_LEASE_ID, Resource};
 
@@ -12,6 +13,9 @@ pub(crate) const METADATA: &str = "redquorum:node";
 pub(crate) const QUARANTINE: &str = "redquorum:quarantine";
 /// The key of a dirty node, which exists while any tombstone, wait queue or mark may exist.
 pub(crate) const DIRTY: &str = "redquorum:dirty";
+
+/// The name of the sentry on a node in a Redis Cluster.
+const SENTRY: &str = "redquorum:sentry";
 
 // Names in the place of a resource, for inspections that only check whether a node answers. No key has these names.
 pub(crate) const CONNECT: &str = "redquorum:connect";
@@ -47,7 +51,7 @@ const FORCE_UNLOCKED: &str = "redquorum:force_unlocked:{";
 /// Returns the keys that a node may have for a resource, semaphore, latch or election of this name: one key of each
 /// kind, and the keys of the whole node.
 #[cfg(feature = "__command")]
-pub(crate) fn keys_of(resource: &Resource) -> Vec<Vec<u8>> {
+pub(crate) fn keys_of(resource: &Resource, tag: Option<&HashTag>) -> Vec<Vec<u8>> {
     let prefixes = [
         MULTI_PERMIT,
         RELEASE_WATCHER,
@@ -62,18 +66,20 @@ pub(crate) fn keys_of(resource: &Resource) -> Vec<Vec<u8>> {
         WRITER_MARK,
     ];
     let whole_node = [METADATA, QUARANTINE, DIRTY, CONNECT, HEALTH, INIT].map(|key| key.as_bytes().to_vec());
-    let of_resource = [
-        redisson_name(COUNTER, resource),
-        redisson_name(TOMBSTONE, resource),
-        slot(resource, 0).as_bytes().to_vec(),
-    ];
     let always_in_braces = prefixes.map(|prefix| in_braces(prefix, resource));
-    whole_node.into_iter().chain(of_resource).chain(always_in_braces).collect()
+    let with_tag =
+        whole_node.into_iter().chain(always_in_braces).chain([slot(resource, 0).as_bytes().to_vec()]);
+    let (resource, prefix) = match tag {
+        Some(tag) => (&Resource::internal(tag.add_to(resource)), tag.as_str()),
+        None => (resource, ""),
+    };
+    let of_resource = [redisson_name(COUNTER, resource), redisson_name(TOMBSTONE, resource)];
+    with_tag.map(|key| [prefix.as_bytes(), &key].concat()).chain(of_resource).collect()
 }
 
 /// Returns one channel of each kind of notices for this resource. The waiter and the client in the names are fictitious.
 #[cfg(feature = "__command")]
-pub(crate) fn channels_of(resource: &Resource) -> Vec<Vec<u8>> {
+pub(crate) fn channels_of(resource: &Resource, tag: Option<&HashTag>) -> Vec<Vec<u8>> {
     let waiter = LeaseId::from_wire(b"none:1");
     let topics = [
         resource.clone(),
@@ -83,21 +89,30 @@ pub(crate) fn channels_of(resource: &Resource) -> Vec<Vec<u8>> {
         latch(resource),
         force_unlocked(resource.as_bytes()),
     ];
-    topics.iter().map(notice_channel).collect()
+    let channel =
+        |topic: &Resource| tag.map_or_else(|| notice_channel(topic), |tag| tag.notice_channel(topic));
+    topics.iter().map(channel).collect()
 }
 
-/// Returns the script with the names in the place of their variables, such as `$QUEUE`.
-pub(crate) fn substitute_names(script: &str) -> String {
-    let names = [
-        ("$METADATA", METADATA),
-        ("$QUARANTINE", QUARANTINE),
-        ("$DIRTY", DIRTY),
+/// Returns the script with the names in the place of their variables, such as `$QUEUE`. If the node has a hash tag,
+/// the script gets resources with this tag.
+pub(crate) fn substitute_names(script: &str, tag: Option<&HashTag>) -> String {
+    // A resource with a hash tag contains a brace, so Redisson's rule adds no braces.
+    let (open, close) = if tag.is_some() { ("", "") } else { ("{", "}") };
+    let of_resource = [
         ("$CHANNEL", CHANNEL),
         ("$COUNTER", COUNTER),
         ("$TOMBSTONE", TOMBSTONE),
         ("$SHARED", READERS_LEASE_ID),
-        ("$READERS", READERS),
         ("$READER_SUFFIX", READER_SUFFIX),
+        ("$OPEN_BRACE", open),
+        ("$CLOSE_BRACE", close),
+    ];
+    let with_tag = [
+        ("$METADATA", METADATA),
+        ("$QUARANTINE", QUARANTINE),
+        ("$DIRTY", DIRTY),
+        ("$READERS", READERS),
         ("$LEADER", LEADER),
         ("$LATCH", LATCH),
         ("$PERMITS", PERMITS),
@@ -110,7 +125,78 @@ pub(crate) fn substitute_names(script: &str) -> String {
         ("$HEAD", HEAD),
         ("$FORCE_UNLOCKED", FORCE_UNLOCKED),
     ];
-    names.iter().fold(script.to_owned(), |text, (name, value)| text.replace(name, &format!("'{value}'")))
+    let prefix = tag.map_or("", HashTag::as_str);
+    let names = of_resource.map(|name| ("", name)).into_iter().chain(with_tag.map(|name| (prefix, name)));
+    names.fold(script.to_owned(), |text, (prefix, (name, value))| {
+        text.replace(name, &format!("'{prefix}{value}'"))
+    })
+}
+
+/// The hash tag of a node in a Redis Cluster: a text in braces, such as `{redquorum}`. A cluster computes the hash slot
+/// of a name from the first text in braces, so all names of the node are in the slot of the tag.
+///
+/// Only the connection of the node and its script know the tag. A connection adds the tag to each resource that the
+/// connection sends, and removes the tag from each resource that the connection receives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HashTag(String);
+
+impl HashTag {
+    /// Returns the tag with this name, which has no braces.
+    pub(crate) fn new(name: &str) -> Self {
+        Self(format!("{{{name}}}"))
+    }
+
+    /// Returns the tag with its braces.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the text between the braces.
+    pub(crate) fn name(&self) -> &str {
+        self.0.trim_matches(['{', '}'])
+    }
+
+    /// Returns the name of a resource on the node.
+    pub(crate) fn add_to(&self, resource: &Resource) -> Vec<u8> {
+        [self.0.as_bytes(), resource.as_bytes()].concat()
+    }
+
+    /// Returns the resource with this name on the node; `None` if the name has another tag, or no tag.
+    pub(crate) fn remove_from(&self, name: &[u8]) -> Option<Resource> {
+        let tag = self.0.as_bytes();
+        let name = name.strip_prefix(tag)?;
+        // The script derives the key of a latch from a resource that has the tag already.
+        let of_latch = name.strip_prefix(LATCH.as_bytes()).and_then(|rest| rest.strip_prefix(tag));
+        Some(match of_latch {
+            Some(rest) => Resource::internal([LATCH.as_bytes(), rest].concat()),
+            None => Resource::internal(name),
+        })
+    }
+
+    /// Returns the key of the node metadata.
+    pub(crate) fn metadata(&self) -> String {
+        format!("{}{METADATA}", self.0)
+    }
+
+    /// Returns the sharded channel of the sentry: the subscription that ends when the server loses the slot. Nothing is
+    /// published on this channel.
+    pub(crate) fn sentry(&self) -> String {
+        format!("{}{SENTRY}", self.0)
+    }
+
+    /// Returns the channel of the notices of a resource or of another topic.
+    pub(crate) fn notice_channel(&self, topic: &Resource) -> Vec<u8> {
+        // The script derives these topics from a resource that has the tag already.
+        let of_resource = [WAKE, HEAD, LEADER, LATCH].iter();
+        let derived = of_resource
+            .filter_map(|prefix| Some((prefix, topic.as_bytes().strip_prefix(prefix.as_bytes())?)))
+            .next();
+        let topic = match derived {
+            Some((prefix, rest)) => [prefix.as_bytes(), self.0.as_bytes(), rest].concat(),
+            None => topic.as_bytes().to_vec(),
+        };
+        notice_channel(&Resource::internal(self.add_to(&Resource::internal(topic))))
+    }
 }
 
 /// Returns the resource of a slot of a semaphore.
@@ -367,6 +453,82 @@ mod tests {
         assert_eq!(counter(&resource("a}")), b"redisson_lock_token:{a}}");
         assert_eq!(counter(&resource("x{a}")), b"redisson_lock_token:x{a}");
         assert_eq!(tombstone(&resource("a"), &LeaseId::from_wire(b"me:1")), b"redquorum:tombstone:{a}:me:1");
+    }
+
+    /// The first text in braces, from which a cluster computes the hash slot.
+    fn first_in_braces(name: &[u8]) -> &[u8] {
+        let open = name.iter().position(|byte| *byte == b'{').unwrap();
+        let close = name.iter().skip(open).position(|byte| *byte == b'}').unwrap();
+        &name[open..=open + close]
+    }
+
+    #[test]
+    fn all_names_of_a_node_in_a_cluster_have_the_hash_tag_first() {
+        let tag = HashTag::new("tag");
+        let waiter = LeaseId::from_wire(b"me:1");
+        for name in ["a", "x{a}", "{a}", "}{", "{}"].map(resource) {
+            let locks = [
+                name.clone(),
+                slot(&name, 1),
+                multi_permit(&name),
+                release_watcher_of_slots(&name, 3),
+                release_watcher_of_set(&[name.clone(), resource("b")], &name),
+            ];
+            for lock in locks {
+                let on_node = tag.add_to(&lock);
+                assert_eq!(tag.remove_from(&on_node), Some(lock.clone()));
+                assert_eq!(HashTag::new("other").remove_from(&on_node), None);
+                let key_of_latch = tag.add_to(&latch(&Resource::internal(&*on_node)));
+                assert_eq!(tag.remove_from(&key_of_latch), Some(latch(&lock)));
+                let topics = [
+                    lock.clone(),
+                    wake(&lock, &waiter),
+                    head(&lock, &waiter),
+                    leader(&lock),
+                    latch(&lock),
+                    force_unlocked(b"me"),
+                ];
+                let channels = topics.map(|topic| tag.notice_channel(&topic));
+                let distinct: std::collections::BTreeSet<&Vec<u8>> = channels.iter().collect();
+                assert_eq!(distinct.len(), channels.len());
+                for name in channels.iter().chain([&on_node]) {
+                    assert_eq!(first_in_braces(name), b"{tag}", "{}", name.escape_ascii());
+                }
+            }
+        }
+        for name in [tag.metadata(), tag.sentry()] {
+            assert_eq!(first_in_braces(name.as_bytes()), b"{tag}");
+        }
+    }
+
+    /// The script derives these names from the resource with its tag.
+    #[test]
+    fn channels_on_a_node_in_a_cluster_are_the_channels_of_its_script() {
+        let tag = HashTag::new("tag");
+        let waiter = LeaseId::from_wire(b"me:1");
+        for (topic, channel) in [
+            (resource("x"), "redisson_lock__channel:{tag}x"),
+            (resource("{x}"), "redisson_lock__channel:{tag}{x}"),
+            (wake(&resource("x"), &waiter), "redisson_lock__channel:{tag}redquorum:wake:{{tag}x}:me:1"),
+            (head(&resource("x"), &waiter), "redisson_lock__channel:{tag}redquorum:head:{{tag}x}:me:1"),
+            (leader(&resource("x")), "redisson_lock__channel:{tag}redquorum:leader:{{tag}x}"),
+            (latch(&resource("x")), "redisson_lock__channel:{tag}redquorum:latch:{{tag}x}"),
+            (force_unlocked(b"me"), "redisson_lock__channel:{tag}redquorum:force_unlocked:{me}"),
+        ] {
+            assert_eq!(String::from_utf8(tag.notice_channel(&topic)).unwrap(), channel);
+        }
+        let script =
+            "$WAKE .. resource | $METADATA | $COUNTER .. resource | $CHANNEL .. $OPEN_BRACE .. resource";
+        assert_eq!(
+            substitute_names(script, Some(&tag)),
+            "'{tag}redquorum:wake:{' .. resource | '{tag}redquorum:node' | 'redisson_lock_token:' .. resource | \
+             'redisson_lock__channel:' .. '' .. resource"
+        );
+        assert_eq!(
+            substitute_names(script, None),
+            "'redquorum:wake:{' .. resource | 'redquorum:node' | 'redisson_lock_token:' .. resource | \
+             'redisson_lock__channel:' .. '{' .. resource"
+        );
     }
 
     #[test]

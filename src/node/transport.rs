@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use crate::{
     node::{
         dial::DialLimit,
+        names,
         operation::{Answer, Operation},
         parameters::Incarnation,
     },
@@ -28,6 +29,11 @@ pub(crate) trait Transport: fmt::Debug + Send + Sync {
     /// became a replica.
     fn follows_master(&self) -> bool {
         false
+    }
+
+    /// Returns the topic that represents all topics with the same channel.
+    fn shared_topic(&self, topic: &Resource) -> Resource {
+        names::shared_key_alias(topic)
     }
 }
 

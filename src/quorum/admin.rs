@@ -276,7 +276,11 @@ fn unfit_server(answer: &Answer) -> Option<&NodeError> {
     let error = if let NodeError::Handshake(error) = error { error } else { error };
     let is_unfit = matches!(
         error,
-        NodeError::ClusterMode | NodeError::SentinelMode | NodeError::RunIdForbidden | NodeError::InfoMissing
+        NodeError::ClusterMode
+            | NodeError::StandaloneMode
+            | NodeError::SentinelMode
+            | NodeError::RunIdForbidden
+            | NodeError::InfoMissing
     );
     is_unfit.then_some(error)
 }

@@ -83,12 +83,15 @@ impl QuorumBuilder {
     /// | `rediss://...`, the same | a server, behind TLS: with the feature `tls` |
     /// | `unix:///path[?db=1&user=name&pass=word]` | a server on this machine, by a socket |
     /// | `redis+sentinel://[user:password@]host[:port],.../name[?db=1&sentinel_user=name&sentinel_pass=word]` | the present master of the set of this name at these Sentinels; user, password and database are those of the master |
+    /// | `redis+cluster://[user:password@]host[:port],...[/name]` | a whole Redis Cluster: the master of the hash slot of `{name}` (by default `{redquorum}`). [CLUSTER.md] states what this node promises, and what three small servers beside the cluster promise |
+    /// | `rediss+cluster://...`, the same | the same, behind TLS |
     /// | `rediss+sentinel://...`, the same | the same, with master and Sentinels behind TLS; `?sentinel_tls=no` is for Sentinels without TLS, and `redis+sentinel://...?sentinel_tls=yes` for the reverse |
     ///
     /// By default, the port is 6379, the port of a Sentinel 26379, and the database 0. In users and passwords, write
     /// `/` as `%2F`, `?` as `%3F`, `#` as `%23`, `%` as `%25`, `@` as `%40` and a blank as `%20`. After a failover of a
     /// node behind Sentinels, the node is in quarantine. [REDIS.md] lists the requirements of Sentinels.
     ///
+    /// [CLUSTER.md]: https://github.com/redquorum/redquorum/blob/main/docs/CLUSTER.md
     /// [REDIS.md]: https://github.com/redquorum/redquorum/blob/main/docs/REDIS.md#a-node-behind-sentinel
     pub fn nodes<S: Into<String>>(mut self, urls: impl IntoIterator<Item = S>) -> Self {
         self.nodes.extend(urls.into_iter().map(|url| NodeSource::Url {
@@ -535,6 +538,9 @@ impl QuorumBuilder {
             };
             let route = route.with_providers(self.credentials.as_ref(), self.sentinel_credentials.as_ref());
             let address = Arc::clone(route.address());
+            if route.is_in_cluster() && self.settings.restart_guard == RestartGuard::Off {
+                return Err(unguarded_cluster(&address));
+            }
             if !addresses.insert(Arc::clone(&address)) {
                 return Err(node_twice(&address));
             }
@@ -572,6 +578,15 @@ pub(crate) fn connection_config(
         spawner: Arc::clone(&dependencies.spawner),
         seed: dependencies.client_id.as_u64_pair().0,
     }
+}
+
+/// Returns the error of a node in a cluster without a restart guard.
+fn unguarded_cluster(address: &str) -> ConfigError {
+    let expected = format!(
+        "per-connection or per-vote, because {address} is a Redis Cluster, which promotes replicas without their last \
+         votes"
+    );
+    ConfigError::OutOfRange { setting: "restart_guard", given: "off".into(), expected: expected.into() }
 }
 
 /// Returns the runtime of the caller.

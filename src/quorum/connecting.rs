@@ -277,6 +277,7 @@ pub(super) fn is_lasting(answer: &Answer) -> bool {
             | NodeError::Tls(_)
             | NodeError::Protocol(_)
             | NodeError::ClusterMode
+            | NodeError::StandaloneMode
             | NodeError::SentinelMode
             | NodeError::ClockOff { .. }
             | NodeError::WrongQuorum(_)
@@ -303,6 +304,7 @@ fn misfit(context: &ClientContext, node: usize, answer: &Answer) -> Option<Confi
             | NodeError::InfoMissing
             | NodeError::ClockOff { .. }
             | NodeError::ClusterMode
+            | NodeError::StandaloneMode
             | NodeError::SentinelMode => Some(ConfigError::Server { node, reason: NodeError::clone(error) }),
             _ => None,
         },
@@ -334,7 +336,7 @@ pub(super) fn client_clock_off(context: &ClientContext, answers: &[Answer]) -> R
     Ok(())
 }
 
-/// Returns an error if two addresses lead to one server.
+/// Returns an error if two addresses lead to one server, or to one cluster.
 pub(super) fn refuse_same_server(context: &ClientContext, answers: &[Answer]) -> Result<(), ConfigError> {
     let mut known: Vec<(&Arc<str>, &Incarnation)> = Vec::new();
     for (node, answer) in context.nodes.iter().zip(answers) {
@@ -351,6 +353,12 @@ pub(super) fn refuse_same_server(context: &ClientContext, answers: &[Answer]) ->
             }
             Answer::Error(NodeError::Handshake(error)) => match &**error {
                 NodeError::SameServer { other, incarnation } => (other, incarnation),
+                NodeError::SameCluster { .. } => {
+                    return Err(ConfigError::Server {
+                        node: Arc::clone(second),
+                        reason: NodeError::clone(error),
+                    });
+                }
                 _ => continue,
             },
             _ => continue,

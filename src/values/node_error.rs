@@ -94,13 +94,24 @@ pub enum NodeError {
         /// The incarnation of the server, the same at both addresses.
         incarnation: Arc<str>,
     },
-    /// The server is part of a Redis Cluster, which moves keys and promotes replicas, and so cannot vote.
+    /// The address leads to a Redis Cluster to which this client is connected by another address. Each cluster has one
+    /// vote, because its servers share their configuration.
+    #[error("the same Redis Cluster as {}: each cluster has one vote, name it once", Printable(.other))]
+    #[non_exhaustive]
+    SameCluster {
+        /// The other address.
+        other: Arc<str>,
+    },
+    /// The server is part of a Redis Cluster, and the url is that of a standalone master. Three small servers beside
+    /// the cluster have all guarantees. A whole cluster can be one node, by `redis+cluster://`.
     #[error(
-        "the server is part of a Redis Cluster, which moves keys and promotes replicas and so cannot \
-         vote: expected a standalone master (`cluster-enabled no`), such as one of three small servers beside \
-         the cluster (docs/CLUSTER.md)"
+        "the server is part of a Redis Cluster: name a standalone master (`cluster-enabled no`), such as one of three \
+         small servers beside the cluster, or make the cluster one node by redis+cluster://HOST:PORT (docs/CLUSTER.md)"
     )]
     ClusterMode,
+    /// The server is no part of a Redis Cluster, and the url begins with `redis+cluster://`.
+    #[error("the server is no part of a Redis Cluster (`cluster-enabled no`): write redis://HOST:PORT")]
+    StandaloneMode,
     /// The server is a Sentinel, which keeps no keys.
     #[error(
         "the server is a Sentinel, which keeps no keys: redis+sentinel://HOST:PORT/NAME would lead \
@@ -110,6 +121,17 @@ pub enum NodeError {
     /// No Sentinel could name the master of the node's set. The text has the reply of each Sentinel.
     #[error("no Sentinel names a master: {}", Printable(.0))]
     NoMaster(Arc<str>),
+    /// No server of the Redis Cluster is the master of the node's hash slot, or the master could not be found. The text
+    /// has the reason.
+    #[error("no master of the hash slot: {}", Printable(.0))]
+    NoSlotMaster(Arc<str>),
+    /// `ASK` or `TRYAGAIN`: the node's hash slot moves to another server of the Redis Cluster. The node gives no vote
+    /// until the slot has moved.
+    #[error("the hash slot moves to another server of the Redis Cluster")]
+    SlotMigrating,
+    /// `CLUSTERDOWN`: the Redis Cluster refuses all calls, usually until a replica is promoted.
+    #[error("the Redis Cluster is down (CLUSTERDOWN): {}", Printable(.0))]
+    ClusterDown(Arc<str>),
     /// TLS failed: usually, one side does not trust the certificate of the other side.
     #[error("TLS failed: {}", Printable(.0))]
     Tls(Arc<str>),
@@ -273,6 +295,9 @@ impl NodeError {
                 | Self::CannotPersist
                 | Self::Loading
                 | Self::Busy
+                | Self::NoSlotMaster(_)
+                | Self::SlotMigrating
+                | Self::ClusterDown(_)
                 | Self::Server(_)
                 | Self::CallFailed(_)
         )
@@ -287,7 +312,9 @@ impl NodeError {
                     | Self::InfoMissing
                     | Self::WrongQuorum(_)
                     | Self::SameServer { .. }
+                    | Self::SameCluster { .. }
                     | Self::ClusterMode
+                    | Self::StandaloneMode
                     | Self::SentinelMode
                     | Self::ClockOff { .. }
                     | Self::Tls(_)
@@ -327,6 +354,9 @@ mod tests {
             NodeError::NoPermission(foreign()),
             NodeError::SameServer { other: foreign(), incarnation: foreign() },
             NodeError::NoMaster(foreign()),
+            NodeError::SameCluster { other: foreign() },
+            NodeError::NoSlotMaster(foreign()),
+            NodeError::ClusterDown(foreign()),
             NodeError::Tls(foreign()),
             NodeError::InvalidCounter(foreign()),
             NodeError::Protocol(foreign()),

@@ -36,7 +36,7 @@ fn documented() -> Vec<String> {
 }
 
 /// Returns the commands that `docs/REDIS.md` permits.
-fn commands() -> Vec<String> {
+pub(super) fn commands() -> Vec<String> {
     documented().into_iter().filter_map(|rule| rule.strip_prefix('+').map(str::to_owned)).collect()
 }
 
@@ -57,7 +57,7 @@ async fn set_user(server: &Server, missing: &str) -> String {
 }
 
 /// Returns the commands, keys and channels that the server has refused to the user.
-async fn refused_objects(server: &Server) -> BTreeSet<String> {
+pub(super) async fn refused_objects(server: &Server) -> BTreeSet<String> {
     let log: Vec<std::collections::HashMap<String, Value>> =
         server.query(cmd("ACL").arg("LOG").arg(1000)).await;
     let object = |entry: &std::collections::HashMap<String, Value>| match &entry["object"] {

@@ -33,8 +33,9 @@ async fn a_server_of_a_redis_cluster_is_refused_with_the_reason() {
         assert_eq!((&**node, reason), (&*address(server), &NodeError::ClusterMode));
         let from_init = admin::init(&builder).await.unwrap_err();
         for text in [error.to_string(), from_init.to_string()] {
-            let remedy = "three small servers beside the cluster (docs/CLUSTER.md)";
-            for hint in [&*address(server), "Redis Cluster", "standalone", "cluster-enabled no", remedy] {
+            let remedy = "three small servers beside the cluster, or make the cluster one node";
+            let hints = [&*address(server), "standalone", "cluster-enabled no", "redis+cluster://HOST:PORT"];
+            for hint in hints.into_iter().chain(["Redis Cluster", remedy]) {
                 assert!(text.contains(hint), "{text} does not name {hint}");
             }
         }

@@ -12,13 +12,13 @@ use std::{
 };
 
 use redquorum::{
-    Credentials, LockGuard, Quorum, QuorumBuilder, RestartGuard, admin,
+    Credentials, Quorum, QuorumBuilder, RestartGuard, admin,
     error::{NodeError, NodeReply, Refusal},
     inspection::LockState,
 };
 use redquorum_tests::{Cluster, Kind, Port, Sentinel, Server, ServerOptions, eventually};
 
-use super::{SOON, assert_locks, init_and_connect};
+use super::{SOON, assert_locks, assert_renewals_count_after_quarantine, init_and_connect};
 
 /// The ttl and `max_ttl`: long enough to observe a quarantine, and short enough to wait for its end.
 const MAX_TTL: Duration = Duration::from_secs(3);
@@ -75,17 +75,9 @@ impl SentinelSetup {
     }
 }
 
-/// Returns the reply of the first node to a lock of another, free resource.
+/// Returns the reply of the first node, which is the set, to a lock of another, free resource.
 async fn reply_of_first_node(quorum: &Quorum) -> NodeReply {
-    let guard = quorum.red_lock("free").try_lock().await.unwrap().unwrap();
-    let reply = |guard: &LockGuard| {
-        let replies = guard.node_replies();
-        let (node, reply) = replies.iter().next().unwrap();
-        assert!(node.ends_with("/lock-1"), "the node has another address: {node}");
-        reply.clone()
-    };
-    eventually(SOON, "the first node has answered", async || reply(&guard) != NodeReply::Pending).await;
-    reply(&guard)
+    super::reply_of_first_node(quorum, "/lock-1").await
 }
 
 /// Whether the server is a master. The query may fail, because a Sentinel that changes the role of a server closes all
@@ -123,13 +115,7 @@ async fn assert_held_through_failover(
     eventually(SOON, "the promoted server is in quarantine", abstains).await;
     assert_ne!(setup.replica().command(&["HGET", "redquorum:node", "incarnation"]).await, old_incarnation);
     assert!(setup.replica().keys().await.contains(&"redquorum:quarantine".to_owned()));
-    // The value of the key is the time from which renewals count on the node. After a failover, this is the end of the
-    // quarantine, because the old master may still answer some clients.
-    let renewals_from: u64 = setup.replica().query(redis::cmd("GET").arg("redquorum:quarantine")).await;
-    let (seconds, micros): (u64, u64) = setup.replica().query(&redis::cmd("TIME")).await;
-    let remaining: u64 = setup.replica().query(redis::cmd("PTTL").arg("redquorum:quarantine")).await;
-    let end = seconds * 1000 + micros / 1000 + remaining;
-    assert!(renewals_from + 100 >= end, "{renewals_from} is before {end}");
+    assert_renewals_count_after_quarantine(setup.replica(), "redquorum:quarantine").await;
     held.ensure().unwrap();
     let seen = other.inspect("r").await.unwrap();
     assert_eq!((seen.state(), seen.holder()), (LockState::Held, Some(held.id())));

@@ -313,6 +313,42 @@ async fn sentinels_behind_tls_are_reached_for_a_plain_master() {
     assert!(error.to_string().to_lowercase().contains("unknown command"), "{error}");
 }
 
+/// The seed refers to the master of the hash slot by its host name and its port behind TLS.
+#[tokio::test]
+async fn a_redis_cluster_behind_tls_is_one_node() {
+    let options = ServerOptions::default()
+        .config("cluster-enabled", "yes")
+        .config("cluster-announce-hostname", "localhost")
+        .config("cluster-preferred-endpoint-type", "hostname");
+    let setup = TlsSetup::start(2, options).await;
+    let [seed, master] = [0, 1].map(|number| setup.cluster.server(number));
+    for (server, port) in setup.cluster.servers().iter().zip(&setup.ports) {
+        let (port, bus_port) = (port.number().to_string(), (server.port() + 10_000).to_string());
+        server.command(&["CONFIG", "SET", "tls-cluster", "yes"]).await;
+        server.command(&["CONFIG", "SET", "cluster-announce-bus-port", &bus_port]).await;
+        server.command(&["CONFIG", "SET", "cluster-announce-tls-port", &port]).await;
+    }
+    let slot: u16 = master.query(cmd("CLUSTER").arg("KEYSLOT").arg("{redquorum}")).await;
+    for (server, first, last) in [(seed, 0, slot - 1), (seed, slot + 1, 16_383), (master, slot, slot)] {
+        let (first, last) = (first.to_string(), last.to_string());
+        server.command(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await;
+    }
+    let (port, bus_port) = (setup.ports[1].number().to_string(), (master.port() + 10_000).to_string());
+    seed.command(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus_port]).await;
+    for server in [seed, master] {
+        eventually(SOON, "the server serves the cluster", async || {
+            let state: String = server.query(cmd("CLUSTER").arg("INFO")).await;
+            state.contains("cluster_state:ok")
+        })
+        .await;
+    }
+    let port = setup.ports[0].number();
+    let quorum = init_and_connect(setup.trusting_at([format!("rediss+cluster://localhost:{port}")])).await;
+    let _guard = assert_locks(&quorum).await;
+    assert!(master.keys().await.contains(&"r".to_owned()));
+    assert!(seed.keys().await.is_empty());
+}
+
 #[tokio::test]
 async fn the_error_of_a_mistaken_scheme_behind_sentinels_names_the_parameter() {
     let setup = TlsSetup::start(1, ServerOptions::default()).await;

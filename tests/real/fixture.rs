@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use redis::{Client, Value, cmd};
+use redquorum::{Quorum, admin};
 use redquorum_tests::{Cluster, Direction, Kind, Port, Proxy, Server, ServerOptions, eventually};
 
 /// A deadline much longer than any step takes on an idle machine.
@@ -77,7 +78,7 @@ async fn a_frozen_server_that_crashes_loses_requests_in_its_socket() {
     let cluster = Cluster::start_with(1, ServerOptions::persistent()).await;
     let server = cluster.server(0);
     let mut connection =
-        Client::open(server.url()).unwrap().get_multiplexed_async_connection().await.unwrap();
+        Client::open(server.plain_url()).unwrap().get_multiplexed_async_connection().await.unwrap();
     server.freeze().await;
     let mut set = cmd("SET");
     let mut set = Box::pin(set.arg("resource").arg("owner").exec_async(&mut connection));
@@ -98,6 +99,48 @@ async fn paused_writes_wait_while_reads_are_answered() {
     assert!(begin.elapsed() >= pause, "a write went through after {:?}", begin.elapsed());
 }
 
+/// Makes keys of most kinds on a server, and returns the names of all keys.
+async fn names_of_keys(cluster: &Cluster) -> Vec<String> {
+    let server = cluster.server(0);
+    let builder = Quorum::builder().nodes([server.url()]).ttl(DEADLINE * 3);
+    admin::init(&builder).await.unwrap();
+    let (holder, waiter) = (builder.clone().connect().await.unwrap(), builder.connect().await.unwrap());
+    let mut held = Vec::new();
+    for (name, channel) in [("r", "redisson_lock__channel:{r}"), ("x{a}", "redisson_lock__channel:x{a}")] {
+        held.push(holder.red_lock(name).lock().await.unwrap());
+        let lock = waiter.red_lock(name);
+        tokio::spawn(async move { lock.lock().await.map(drop) });
+        let queue = format!("redquorum:queue:{{{name}}}");
+        eventually(DEADLINE, "the waiter is queued and subscribed", async || {
+            let subscribers: (String, u64) = server.query(cmd("PUBSUB").arg("NUMSUB").arg(channel)).await;
+            server.query::<u64>(cmd("ZCARD").arg(&queue)).await == 1
+                && subscribers.1 == 1
+                && server.channels().await.contains(&channel.to_owned())
+        })
+        .await;
+        let holds: Vec<(String, u32)> = server.query(cmd("HGETALL").arg(name)).await;
+        assert_eq!(holds.len(), 1, "{holds:?}");
+    }
+    let _permit = holder.semaphore("gpu", 1).acquire().await.unwrap();
+    let _read = holder.rw_lock("shared").read().await.unwrap();
+    let _leadership = holder.election("scheduler").campaign("me").await.unwrap();
+    let names = server.keys().await;
+    for key in &names {
+        assert!(server.query::<bool>(cmd("EXISTS").arg(key)).await, "{key}");
+    }
+    names
+}
+
+/// Tests use the names of a standalone server on a Redis Cluster, too.
+#[tokio::test]
+async fn a_redis_cluster_has_the_names_of_a_standalone_server() {
+    let (cluster, standalone) = tokio::join!(
+        Cluster::start_as(Kind::RedisClusters, 1, ServerOptions::default()),
+        Cluster::processes(1),
+    );
+    assert_eq!(names_of_keys(&cluster).await, names_of_keys(&standalone).await);
+}
+
 #[tokio::test]
 async fn options_reach_the_server_and_its_url() {
     let options = ServerOptions::default().password("secret").config("maxmemory", "50mb");
@@ -105,7 +148,7 @@ async fn options_reach_the_server_and_its_url() {
     let server = cluster.server(0);
     assert!(server.url().contains(":secret@"));
     assert_eq!(server.info_field("memory", "maxmemory").await, (50 * 1024 * 1024).to_string());
-    let stranger = Client::open(server.url().replace(":secret@", "")).unwrap();
+    let stranger = Client::open(server.plain_url().replace(":secret@", "")).unwrap();
     let mut stranger = stranger.get_multiplexed_async_connection().await.unwrap();
     assert!(cmd("PING").exec_async(&mut stranger).await.is_err());
 }
@@ -226,7 +269,7 @@ async fn the_cluster_of_a_killed_test_process_is_removed() {
 /// Connects through a proxy, with a long response timeout.
 async fn patient_connection(proxy: &Proxy) -> redis::aio::MultiplexedConnection {
     let patient = redis::AsyncConnectionConfig::new().set_response_timeout(Some(DEADLINE));
-    let client = Client::open(proxy.url()).unwrap();
+    let client = Client::open(proxy.plain_url()).unwrap();
     client.get_multiplexed_async_connection_with_config(&patient).await.unwrap()
 }
 

@@ -29,7 +29,7 @@ fn builder(cluster: &Cluster) -> QuorumBuilder {
 
 /// Waits until the metric of this node has the value.
 async fn wait_for_value(figures: &Figures, name: &str, server: &Server, value: f64) {
-    let node = format!("127.0.0.1:{}", server.port());
+    let node = server.address();
     let what = format!("{name} of {node} is {value}");
     eventually(SOON, &what, async || figures.sum(name, &[("node", &node)]) == value).await;
 }
@@ -48,7 +48,7 @@ fn a_server_that_restarts_empty_shows_in_connections_and_quarantine() {
         server.kill().await;
         wait_for_value(&figures, CONNECTIONS, server, 0.0).await;
         assert_eq!(figures.sum(CONNECTIONS, &[]), 2.0, "another connection has ended");
-        let node = format!("127.0.0.1:{}", server.port());
+        let node = server.address();
         let dials = |outcome| figures.sum(DIALS, &[("node", &node), ("outcome", outcome)]);
         eventually(SOON, "the dead server refuses a dial", async || dials("unreachable") >= 1.0).await;
         server.restart_empty().await;
@@ -97,7 +97,7 @@ fn a_notice_that_a_server_refuses_is_counted_and_changes_no_unlock() {
             let replies = quorum.red_lock("lock:r").lock().await.unwrap().unlock().await.unwrap();
             assert!(replies.has_quorum(), "{replies}");
         }
-        let node = format!("127.0.0.1:{}", server.port());
+        let node = server.address();
         let refused = |command| figures.sum(NOTICES_REFUSED, &[("node", &node), ("command", command)]);
         eventually(SOON, "both notices are counted", async || refused("publish") == 2.0).await;
         assert_eq!(figures.sum(NOTICES_REFUSED, &[("command", "publish")]), 2.0);

@@ -234,7 +234,7 @@ async fn send_again(servers: &[Server], operations: &[&str]) {
 /// Returns the entries of the slow log, newest first: number, time, duration and words.
 async fn slow_log(server: &Server) -> Vec<(u64, u64, u64, Vec<Vec<u8>>)> {
     type Entry = (u64, u64, u64, Vec<Vec<u8>>, Vec<u8>, Vec<u8>);
-    let client = Client::open(server.url()).unwrap();
+    let client = Client::open(server.plain_url()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let log: Vec<Entry> = cmd("SLOWLOG").arg("GET").arg(-1).query_async(&mut connection).await.unwrap();
     log.into_iter().map(|(number, time, duration, words, ..)| (number, time, duration, words)).collect()

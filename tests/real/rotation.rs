@@ -116,8 +116,8 @@ async fn a_rotation_in_the_settings_file_costs_no_lease_although_the_file_was_mi
     let cluster = cluster_with_user().await;
     let path = std::env::temp_dir().join(format!("redquorum-rotation-{}.toml", std::process::id()));
     let write = |password: &str| {
-        let login = format!("redis://{USER}:{password}@");
-        let urls: Vec<_> = cluster.urls().iter().map(|url| url.replace("redis://", &login)).collect();
+        let login = format!("://{USER}:{password}@");
+        let urls: Vec<_> = cluster.urls().iter().map(|url| url.replace("://", &login)).collect();
         std::fs::write(&path, format!("nodes = {urls:?}\n")).unwrap();
     };
     write("first");

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use redis::cmd;
-use redquorum::{LockOptions, Quorum, QuorumBuilder};
-use redquorum_tests::{Cluster, Server, eventually};
+use redquorum::{LockOptions, Quorum, QuorumBuilder, RestartGuard};
+use redquorum_tests::{Cluster, Kind, Server, eventually};
 
 /// The deadline of an effect that has to happen at once. The deadline is longer than any step takes on a machine under
 /// load, and shorter than the default ttl. Therefore a key that disappears within this time was unlocked, and did not
@@ -25,6 +25,12 @@ pub(super) const RARE_POLLS: LockOptions = LockOptions::new().poll_interval(NEVE
 /// Connects a client with the settings of [`builder`] to all servers.
 pub(super) async fn client(cluster: &Cluster) -> Quorum {
     builder(cluster).connect().await.unwrap()
+}
+
+/// Whether the servers of the tests can be nodes with this restart guard. A Redis Cluster cannot be a node without a
+/// restart guard.
+pub(super) fn is_possible(guard: RestartGuard) -> bool {
+    guard != RestartGuard::Off || Kind::choose() != Kind::RedisClusters
 }
 
 /// Returns the default settings for all servers of a cluster, but with the admission of new nodes. Therefore a test
@@ -96,8 +102,11 @@ pub(super) async fn subscribers(server: &Server, resource: &str) -> u64 {
 /// Whether no connection of a server is subscribed to a channel other than the channel for force-unlocks. A client
 /// keeps the subscription to that channel until the client ends.
 pub(super) async fn has_no_release_subscriber(server: &Server) -> bool {
-    let channels: Vec<String> = server.query(cmd("PUBSUB").arg("CHANNELS")).await;
-    channels.iter().all(|channel| channel.starts_with("redisson_lock__channel:redquorum:force_unlocked:{"))
+    server
+        .channels()
+        .await
+        .iter()
+        .all(|channel| channel.starts_with("redisson_lock__channel:redquorum:force_unlocked:{"))
 }
 
 /// Waits until `count` connections of a server are subscribed to the release notices of a resource.

@@ -118,7 +118,7 @@ async fn a_shutdown_waits_its_grace_for_a_dead_or_frozen_server() {
         let shutdown = shutdown.unwrap_or_else(|_| panic!("{fault}: no end within {SOON:?}"));
         let unconfirmed: Vec<(&str, String)> =
             shutdown.unconfirmed().map(|(node, resources)| (node, format!("{resources:?}"))).collect();
-        let address = format!("127.0.0.1:{}", cluster.server(4).port());
+        let address = cluster.server(4).address();
         assert_eq!(unconfirmed, [(&*address, "[\"lock:r\"]".to_owned())], "{fault}");
         assert!(!shutdown.is_complete() && shutdown.stalled_calls() == 0, "{fault}");
         if fault == "frozen" {

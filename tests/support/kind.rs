@@ -1,4 +1,4 @@
-//! The kinds of servers of a cluster: processes or containers.
+//! The kinds of servers of a cluster: processes, containers, or processes that are Redis Clusters.
 
 use super::{docker, image, server_process::program};
 
@@ -9,6 +9,8 @@ pub enum Kind {
     Processes,
     /// Docker containers that share the network of this machine.
     Containers,
+    /// Child processes of the test, each of which is a Redis Cluster of one server. Their URLs make each cluster a node.
+    RedisClusters,
 }
 
 impl Kind {
@@ -22,7 +24,10 @@ impl Kind {
         match std::env::var("REDQUORUM_TEST_SERVERS").as_deref() {
             Ok("processes") => Self::Processes,
             Ok("containers") => Self::Containers,
-            Ok(other) => panic!("REDQUORUM_TEST_SERVERS is {other:?}, not `processes` or `containers`"),
+            Ok("redis-clusters") => Self::RedisClusters,
+            Ok(other) => panic!(
+                "REDQUORUM_TEST_SERVERS is {other:?}, not `processes`, `containers` or `redis-clusters`"
+            ),
             Err(_) => Self::available(),
         }
     }

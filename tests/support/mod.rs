@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A test starts its servers by [`Cluster::start`]. The environment variable `REDQUORUM_TEST_SERVERS` chooses between
-//! `processes` and `containers` (see [`Kind::choose`]). [`Cluster::start_as`] lets the test choose. Containers need a
+//! `processes`, `containers` and `redis-clusters` (see [`Kind::choose`]). [`Cluster::start_as`] lets the test choose. Containers need a
 //! build with `RUSTFLAGS="--cfg redquorum_containers"`, such as the build of `tests/run.sh --all`. Other builds do not
 //! compile testcontainers.
 #![allow(clippy::disallowed_methods, reason = "real servers need real time and free ports")]
@@ -32,6 +32,7 @@ mod container;
 mod docker;
 mod eventually;
 mod forked;
+mod hash_tag;
 mod image;
 mod kind;
 mod options;

@@ -1,5 +1,7 @@
 //! The configuration of servers.
 
+use super::server_process::port::Port;
+
 /// The configuration of one server. The server gets the configuration on its command line.
 ///
 /// By default a server stores nothing on disk, so it restarts empty after a crash, like a Redis without
@@ -9,6 +11,7 @@ pub struct ServerOptions {
     config: Vec<(String, String)>,
     password: Option<String>,
     is_persistent: bool,
+    is_redis_cluster: bool,
 }
 
 impl ServerOptions {
@@ -37,6 +40,23 @@ impl ServerOptions {
         self
     }
 
+    /// Makes the server a Redis Cluster of one server. Such a cluster accepts commands two seconds after the start of the
+    /// server, which no setting shortens. With a short node timeout, there is no longer delay.
+    pub(super) fn into_redis_cluster(self) -> Self {
+        // By default, the port for other servers of the cluster is higher by 10,000, and may be an ephemeral port that a
+        // client has.
+        let bus_port = Port::reserve().number().to_string();
+        let options = Self { is_redis_cluster: true, ..self };
+        options
+            .config("cluster-enabled", "yes")
+            .config("cluster-node-timeout", "500")
+            .config("cluster-port", &bus_port)
+    }
+
+    pub(super) fn is_redis_cluster(&self) -> bool {
+        self.is_redis_cluster
+    }
+
     pub(super) fn is_persistent(&self) -> bool {
         self.is_persistent
     }
@@ -48,11 +68,20 @@ impl ServerOptions {
         fixed.into_iter().chain(chosen).flat_map(|(name, value)| argument(name, &value)).collect()
     }
 
-    /// Returns the URL of a server with these options on `port`.
+    /// Returns the URL by which a server with these options on `port` is a node.
     pub(super) fn url(&self, port: u16) -> String {
+        self.url_with_scheme(if self.is_redis_cluster { "redis+cluster" } else { "redis" }, port)
+    }
+
+    /// Returns the URL by which a client of the redis crate connects to the server.
+    pub(super) fn plain_url(&self, port: u16) -> String {
+        self.url_with_scheme("redis", port)
+    }
+
+    fn url_with_scheme(&self, scheme: &str, port: u16) -> String {
         match &self.password {
-            Some(password) => format!("redis://:{password}@127.0.0.1:{port}"),
-            None => format!("redis://127.0.0.1:{port}"),
+            Some(password) => format!("{scheme}://:{password}@127.0.0.1:{port}"),
+            None => format!("{scheme}://127.0.0.1:{port}"),
         }
     }
 }

@@ -44,6 +44,7 @@ enum Gate {
 #[derive(Debug)]
 pub struct Proxy {
     url: String,
+    plain_url: String,
     port: Port,
     /// The port of the server to which new connections lead.
     target: Arc<AtomicU16>,
@@ -67,6 +68,7 @@ impl Proxy {
         let listening = tokio::spawn(listen(listener, Arc::clone(&target), flows, Arc::clone(&connections)));
         Self {
             url: server.url_through(port.number()),
+            plain_url: server.plain_url_through(port.number()),
             port,
             target,
             requests,
@@ -84,6 +86,11 @@ impl Proxy {
     /// Returns the URL of the server through the proxy.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Returns the URL by which a client of the redis crate connects to the server through the proxy.
+    pub fn plain_url(&self) -> &str {
+        &self.plain_url
     }
 
     /// Forwards future connections to another server. Present connections keep their server.

@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 
 use super::container::ServerContainer;
 use super::eventually::{POLL_INTERVAL, eventually};
+use super::hash_tag;
 use super::kind::Kind;
 use super::options::ServerOptions;
 use super::reaper::Reaper;
@@ -45,16 +46,20 @@ impl Server {
 
     async fn try_start(kind: Kind, options: &ServerOptions, reaper: &Reaper) -> Result<Self, String> {
         let port = Port::reserve();
+        let options = match kind {
+            Kind::RedisClusters => options.clone().into_redis_cluster(),
+            Kind::Processes | Kind::Containers => options.clone(),
+        };
         let host = match kind {
-            Kind::Processes => {
+            Kind::Processes | Kind::RedisClusters => {
                 let directory = reaper.directory().join(port.number().to_string());
                 Host::Process(ServerProcess::start(directory, options.arguments(port.number())))
             }
             Kind::Containers => Host::Container(Box::new(
-                ServerContainer::start(reaper.name(), options, port.number()).await?,
+                ServerContainer::start(reaper.name(), &options, port.number()).await?,
             )),
         };
-        let server = Self { host: Mutex::new(host), options: options.clone(), port };
+        let server = Self { host: Mutex::new(host), options, port };
         let mut host = server.host.lock().await;
         server.wait_for_answer(&mut host).await?;
         drop(host);
@@ -66,7 +71,7 @@ impl Server {
         self.port.number()
     }
 
-    /// Returns the URL of the server, with its password if it has one.
+    /// Returns the URL by which the server is a node, with its password if it has one.
     pub fn url(&self) -> String {
         self.options.url(self.port())
     }
@@ -74,6 +79,22 @@ impl Server {
     /// Returns [`url`](Self::url) with the port of a proxy that forwards to the server.
     pub(super) fn url_through(&self, port: u16) -> String {
         self.options.url(port)
+    }
+
+    /// Returns the address of the node in reports: the host and the port, and in a Redis Cluster the hash tag.
+    pub fn address(&self) -> String {
+        let tag = if self.options.is_redis_cluster() { "/redquorum" } else { "" };
+        format!("127.0.0.1:{}{tag}", self.port())
+    }
+
+    /// Returns the URL by which a client of the redis crate connects to the server.
+    pub fn plain_url(&self) -> String {
+        self.options.plain_url(self.port())
+    }
+
+    /// Returns [`plain_url`](Self::plain_url) with the port of a proxy that forwards to the server.
+    pub(super) fn plain_url_through(&self, port: u16) -> String {
+        self.options.plain_url(port)
     }
 
     /// Returns the process id of a server that runs as a process.
@@ -149,6 +170,9 @@ impl Server {
 
     /// Runs a command on a new connection, beside the clients of the test, and returns the reply.
     ///
+    /// The names of keys and channels are those of a standalone server. For a Redis Cluster of one server, the hash tag is
+    /// added, so that a test sends the same command to both.
+    ///
     /// # Errors
     ///
     /// If the server refuses the connection or the command, or does not answer.
@@ -156,8 +180,11 @@ impl Server {
         let patient = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(Some(PATIENCE));
-        let client = Client::open(self.url())?;
+        let client = Client::open(self.plain_url())?;
         let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await?;
+        if self.options.is_redis_cluster() {
+            return hash_tag::add_to(cmd).query_async(&mut connection).await;
+        }
         cmd.query_async(&mut connection).await
     }
 
@@ -173,11 +200,18 @@ impl Server {
         self.query(&cmd).await
     }
 
-    /// Returns the names of all keys, sorted.
+    /// Returns the names of all keys, sorted. In a Redis Cluster, the names are without the hash tag.
     pub async fn keys(&self) -> Vec<String> {
-        let mut keys: Vec<String> = self.query(redis::cmd("KEYS").arg("*")).await;
+        let keys: Vec<String> = self.query(redis::cmd("KEYS").arg("*")).await;
+        let mut keys: Vec<String> = keys.iter().map(|key| hash_tag::remove_from(key)).collect();
         keys.sort();
         keys
+    }
+
+    /// Returns the names of all channels with a subscription. In a Redis Cluster, the names are without the hash tag.
+    pub async fn channels(&self) -> Vec<String> {
+        let channels: Vec<String> = self.query(redis::cmd("PUBSUB").arg("CHANNELS")).await;
+        channels.iter().map(|channel| hash_tag::remove_from(channel)).collect()
     }
 
     /// Returns the text of one section of `INFO`.
@@ -198,7 +232,7 @@ impl Server {
         self.info_field("server", "run_id").await
     }
 
-    /// Waits until the server answers PING.
+    /// Waits until the server answers PING, and executes commands if the server is a Redis Cluster.
     ///
     /// # Errors
     ///
@@ -209,7 +243,11 @@ impl Server {
                 if let Some(failure) = host.failure().await {
                     return Err(failure);
                 }
-                if self.try_query::<String>(&redis::cmd("PING")).await.is_ok() {
+                let mut is_ready = self.try_query::<String>(&redis::cmd("PING")).await.is_ok();
+                if is_ready && self.options.is_redis_cluster() {
+                    is_ready = self.has_all_slots().await;
+                }
+                if is_ready {
                     return Ok(());
                 }
                 tokio::time::sleep(POLL_INTERVAL).await;
@@ -217,6 +255,18 @@ impl Server {
         };
         let too_late = |_| Err(format!("the server at {} does not answer", self.url()));
         tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(too_late)
+    }
+}
+
+impl Server {
+    /// Gives all slots to a Redis Cluster of one server, unless the server has them. Returns whether the cluster executes
+    /// commands.
+    async fn has_all_slots(&self) -> bool {
+        let mut add = redis::cmd("CLUSTER");
+        // A server that has the slots refuses the command.
+        drop(self.try_query::<Value>(add.arg("ADDSLOTSRANGE").arg(0).arg(16_383)).await);
+        let info = self.try_query::<String>(redis::cmd("CLUSTER").arg("INFO")).await;
+        info.is_ok_and(|info| info.contains("cluster_state:ok"))
     }
 }
 

@@ -19,7 +19,14 @@ const KEYS_PER_COMMAND: usize = 500;
 #[derive(Debug)]
 pub(crate) struct Residue {
     tombstone_ttl: Duration,
-    tombstones: VecDeque<(Instant, String)>,
+    tombstones: VecDeque<(Instant, Tombstone)>,
+}
+
+/// The tombstone of a lease on a resource.
+#[derive(Debug)]
+struct Tombstone {
+    resource: String,
+    lease_id: String,
 }
 
 impl Residue {
@@ -37,8 +44,8 @@ impl Residue {
         while self.tombstones.front().is_some_and(|(at, _)| now.duration_since(*at) > self.tombstone_ttl) {
             self.tombstones.pop_front();
         }
-        let name = format!("redquorum:tombstone:{}:{}", braced(resource), guard.id());
-        self.tombstones.push_back((now, name));
+        let tombstone = Tombstone { resource: resource.to_owned(), lease_id: guard.id().to_string() };
+        self.tombstones.push_back((now, tombstone));
     }
 
     pub(crate) fn add(&mut self, other: Self) {
@@ -48,14 +55,20 @@ impl Residue {
     /// Deletes the tombstones, and the fencing counters of the resources. Keys on an unreachable node
     /// end by their ttl.
     pub(crate) async fn delete(self, settings: &Settings, resources: &[String]) {
-        let counters = resources.iter().map(|resource| format!("redisson_lock_token:{}", braced(resource)));
-        let names: Vec<String> = counters.chain(self.tombstones.into_iter().map(|(_, name)| name)).collect();
         let nodes = connectors(&settings.builder()).unwrap_or_default();
         for node in &nodes {
             let Ok(mut connection) = NodeConnection::open(node, settings.effective.connect_timeout).await
             else {
                 continue;
             };
+            // In a Redis Cluster, the names are in one slot, so one command may have several names.
+            let braced = |resource: &str| braced(resource, connection.hash_tag());
+            let counters =
+                resources.iter().map(|resource| format!("redisson_lock_token:{}", braced(resource)));
+            let tombstones = self.tombstones.iter().map(|(_, Tombstone { resource, lease_id })| {
+                format!("redquorum:tombstone:{}:{lease_id}", braced(resource))
+            });
+            let names: Vec<String> = counters.chain(tombstones).collect();
             for names in names.chunks(KEYS_PER_COMMAND) {
                 if connection.query::<i64>(cmd("DEL").arg(names)).await.is_err() {
                     break;
@@ -65,7 +78,11 @@ impl Residue {
     }
 }
 
-/// Returns the resource in the braces of derived keys.
-fn braced(resource: &str) -> String {
-    if resource.contains('{') { resource.to_owned() } else { format!("{{{resource}}}") }
+/// Returns the resource in the braces of derived keys, or behind the hash tag of a node in a Redis Cluster.
+fn braced(resource: &str, hash_tag: Option<&str>) -> String {
+    match hash_tag {
+        Some(tag) => format!("{tag}{resource}"),
+        None if resource.contains('{') => resource.to_owned(),
+        None => format!("{{{resource}}}"),
+    }
 }

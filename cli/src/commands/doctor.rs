@@ -60,7 +60,7 @@ impl Doctor {
         let names: Vec<Vec<u8>> = self.names.iter().map(|name| name.as_bytes().to_vec()).collect();
         // A name that no lock can have is a usage error.
         for name in &names {
-            keys_of(name)?;
+            keys_of(name, None)?;
         }
         let settings = app.settings()?;
         let waiting = WaitLine::show(&app.messages, "checking the nodes".to_owned());

@@ -39,6 +39,8 @@ pub(crate) struct NodeFacts {
     pub(crate) run_ids: BTreeMap<IpAddr, String>,
     /// Whether Sentinels name the server. Sentinels may promote another server in its place.
     pub(crate) is_behind_sentinel: bool,
+    /// Whether the url of the node names a Redis Cluster.
+    pub(crate) is_in_cluster: bool,
     /// The server, or the failure of the connection.
     pub(crate) server: Result<ServerFacts, Disconnected>,
 }
@@ -50,6 +52,8 @@ pub(crate) struct ServerFacts {
     pub(crate) persistence: Persistence,
     /// `min-replicas-max-lag`, in seconds.
     pub(crate) max_lag: Reply<String>,
+    /// The Redis Cluster that is the node; `None` if the node is a server.
+    pub(crate) cluster: Option<ClusterFacts>,
     /// The settings of connections; `None` if the user gave no number of clients.
     pub(crate) connections: Option<ConnectionSettings>,
     /// The latency of each measured answer.
@@ -60,6 +64,39 @@ pub(crate) struct ServerFacts {
     pub(crate) metadata: Reply<Option<NodeMetadata>>,
     /// The remaining time of the quarantine; `None` without a quarantine.
     pub(crate) quarantine: Reply<Option<Duration>>,
+}
+
+/// The facts about a Redis Cluster, from the master of the node's hash slot.
+#[derive(Clone, Debug)]
+pub(crate) struct ClusterFacts {
+    /// `cluster-require-full-coverage`.
+    pub(crate) requires_coverage: Reply<String>,
+    /// `cluster-node-timeout`, in milliseconds.
+    pub(crate) node_timeout: Reply<String>,
+    /// Whether the hash slot moves to another server.
+    pub(crate) is_moving: Reply<bool>,
+    /// The replicas of the master, by their announced addresses.
+    pub(crate) replicas: Reply<Vec<Replica>>,
+}
+
+/// A replica of the master of the node's hash slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Replica {
+    /// The address that the cluster names to clients; `None` if the cluster names no host.
+    pub(crate) address: Option<(String, u16)>,
+    /// The reason for which the doctor could not connect to the address; `None` if there is a connection, or no address.
+    pub(crate) unreachable: Option<String>,
+}
+
+impl Replica {
+    /// Returns the address in the form of reports.
+    pub(crate) fn shown_address(&self) -> String {
+        match &self.address {
+            Some((host, port)) if host.contains(':') => format!("[{host}]:{port}"),
+            Some((host, port)) => format!("{host}:{port}"),
+            None => "an address without a host".to_owned(),
+        }
+    }
 }
 
 /// The relevant fields of `INFO`.
@@ -141,7 +178,7 @@ pub(crate) struct Access {
     /// The refused commands; the server's error text if no script could run.
     pub(crate) trial: Reply<CommandTrial>,
     /// The patterns of keys of this library that the user lacks, with the server's error texts.
-    pub(crate) lacking_keys: Vec<(&'static str, String)>,
+    pub(crate) lacking_keys: Vec<(String, String)>,
     /// The keys of locks; the server's error text if no script could run.
     pub(crate) lock_keys: Reply<LockKeys>,
     /// Whether a published notice arrives.

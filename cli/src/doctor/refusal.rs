@@ -34,7 +34,7 @@ impl Cause {
             "OOM" => return Self::OutOfMemory,
             "MISCONF" => return Self::CannotPersist,
             "NOREPLICAS" => return Self::NoReplicas,
-            "CLUSTERDOWN" | "MOVED" | "ASK" | "CROSSSLOT" => return Self::ClusterMode,
+            "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" | "CROSSSLOT" => return Self::ClusterMode,
             "NOAUTH" | "WRONGPASS" => return Self::NoAuth,
             "WRONGTYPE" => return Self::WrongType,
             _ => {}
@@ -107,7 +107,9 @@ pub(crate) fn remedy(text: &str, command: &str, keys: &str) -> String {
         }
         Cause::NoReplicas => "start a replica of this master (min-replicas-to-write)".to_owned(),
         Cause::ClusterMode => {
-            "name a standalone master (cluster-enabled no): a Redis Cluster cannot be a node (docs/CLUSTER.md)".to_owned()
+            "wait until the cluster serves all hash slots and moves none, and check again; behind redis://, name a \
+             standalone master (cluster-enabled no), or the whole cluster by redis+cluster:// (docs/CLUSTER.md)"
+                .to_owned()
         }
         Cause::NoAuth => "correct the user or password in the url".to_owned(),
         Cause::WrongType => "delete the key, or name another resource".to_owned(),
@@ -186,6 +188,7 @@ mod tests {
             ("LOADING why", "wait until the server has loaded"),
             ("CLUSTERDOWN why", "standalone master"),
             ("MOVED 3999 10.0.0.1:6379", "docs/CLUSTER.md"),
+            ("TRYAGAIN why", "moves none"),
         ] {
             let remedy = remedy(text, "time", "~redquorum:*");
             assert!(remedy.contains(words), "{text}: {remedy}");

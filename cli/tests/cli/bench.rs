@@ -45,7 +45,7 @@ async fn the_table_of_a_benchmark_lists_locks_unlocks_and_nodes() {
     assert_eq!(exit_code(&bench), 0, "{}", stderr(&bench));
     let text = stdout(&bench);
     let first: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
-    let node = |index: usize| format!("127.0.0.1:{}", cluster.server(index).port());
+    let node = |index: usize| cluster.server(index).address();
     assert_eq!(first[..6], ["what", "lock", "unlock", &*node(0), &*node(1), &*node(2)], "{text}");
     assert!(
         text.trim_end().lines().last().unwrap().contains("locks and unlocks per second, by 1 task in"),
@@ -98,6 +98,6 @@ async fn the_missing_answers_of_a_node_have_a_reason() {
     cluster.server(2).kill().await;
     let bench = output(command_on(&cluster, ["bench", "--tasks", "2", "--duration", "300ms"])).await;
     assert_eq!(exit_code(&bench), 0, "{}", stderr(&bench));
-    let reason = format!("127.0.0.1:{}: unreachable: ", cluster.server(2).port());
+    let reason = format!("{}: unreachable: ", cluster.server(2).address());
     assert!(stdout(&bench).contains(&reason), "{}", stdout(&bench));
 }

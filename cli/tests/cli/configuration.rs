@@ -89,7 +89,7 @@ async fn a_file_of_an_argument_overrides_the_environment_with_a_notice() {
     };
     let done = output(init(&file)).await;
     assert_eq!(exit_code(&done), 0, "{}", stderr(&done));
-    for words in [&*format!("127.0.0.1:{}", named.port()), "name=of-the-file", "max_ttl=45000ms"] {
+    for words in [&*named.address(), "name=of-the-file", "max_ttl=45000ms"] {
         assert!(stdout(&done).contains(words), "{words:?} is not in {}", stdout(&done));
     }
     assert_eq!(
@@ -103,7 +103,7 @@ async fn a_file_of_an_argument_overrides_the_environment_with_a_notice() {
     std::fs::write(&file, "").unwrap();
     let done = output(init(&file)).await;
     assert_eq!((exit_code(&done), stderr(&done)), (0, String::new()));
-    assert!(stdout(&done).contains(&format!("127.0.0.1:{}", exported.port())), "{}", stdout(&done));
+    assert!(stdout(&done).contains(&exported.address()), "{}", stdout(&done));
     // Without a notice: equal values in file and variable, and a `--node` argument that overrides both.
     std::fs::write(&file, &nodes).unwrap();
     for (node_argument, variable) in [(None, named.url()), (Some(named.url()), exported.url())] {

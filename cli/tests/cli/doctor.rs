@@ -1,9 +1,9 @@
 //! `redquorum doctor` on sound and unsound servers.
 
-use std::process::Output;
+use std::{process::Output, time::Duration};
 
 use redquorum::{Quorum, QuorumBuilder, admin};
-use redquorum_tests::{Cluster, Server, ServerOptions, eventually};
+use redquorum_tests::{Cluster, Port, RedisCluster, Server, ServerOptions, eventually};
 use serde_json::Value;
 
 use super::{
@@ -28,12 +28,12 @@ async fn initialised_cluster(options: ServerOptions) -> Cluster {
     cluster
 }
 
-/// Returns the level and the text of a finding of this check, for the node with this port or, without a port, for all
-/// nodes.
+/// Returns the level and the text of a finding of this check, for the node with this server or, without a server, for
+/// all nodes.
 #[track_caller]
-fn found(doctor: &Output, check: &str, port: Option<u16>) -> (String, String) {
+fn found(doctor: &Output, check: &str, server: Option<&Server>) -> (String, String) {
     let findings = json(doctor);
-    let node = port.map_or(Value::Null, |port| format!("127.0.0.1:{port}").into());
+    let node = server.map_or(Value::Null, |server| server.address().into());
     let finding = findings.iter().find(|finding| finding["check"] == check && finding["node"] == node);
     let finding = finding.unwrap_or_else(|| panic!("no {check} of {node} in {}", stdout(doctor)));
     let text = |field: &str| finding[field].as_str().unwrap_or_default().to_owned();
@@ -41,8 +41,8 @@ fn found(doctor: &Output, check: &str, port: Option<u16>) -> (String, String) {
 }
 
 #[track_caller]
-fn assert_finding(doctor: &Output, check: &str, port: Option<u16>, level: &str, words: &str) {
-    let (actual, found) = found(doctor, check, port);
+fn assert_finding(doctor: &Output, check: &str, server: Option<&Server>, level: &str, words: &str) {
+    let (actual, found) = found(doctor, check, server);
     assert_eq!(actual, level, "{check}: {found}");
     assert!(found.contains(words), "{words:?} is not in: {found}");
 }
@@ -114,24 +114,24 @@ async fn servers_that_evict_keys_or_have_no_memory_are_found() {
     full.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let doctor = output(command_on(&cluster, QUICK)).await;
     assert_eq!(exit_code(&doctor), 81);
-    assert_finding(&doctor, "eviction", Some(evicting.port()), "fail", "volatile-lru");
-    assert_finding(&doctor, "memory", Some(full.port()), "fail", "counter_ttl");
-    assert_finding(&doctor, "writes", Some(full.port()), "fail", "OOM");
+    assert_finding(&doctor, "eviction", Some(evicting), "fail", "volatile-lru");
+    assert_finding(&doctor, "memory", Some(full), "fail", "counter_ttl");
+    assert_finding(&doctor, "writes", Some(full), "fail", "OOM");
     assert_finding(&doctor, "quorum", None, "warn", "2 of 3 nodes vote");
-    assert_finding(&doctor, "eviction", Some(cluster.server(1).port()), "ok", "noeviction");
+    assert_finding(&doctor, "eviction", Some(cluster.server(1)), "ok", "noeviction");
 }
 
 #[tokio::test]
 async fn a_missing_permission_to_unsubscribe_or_to_load_scripts_is_found_alone() {
     let cluster = initialised_cluster(ServerOptions::default()).await;
-    let port = Some(cluster.server(1).port());
+    let node = Some(cluster.server(1));
     let mute = doctor_with_permissions(&cluster, &["~*", "&*", "+@all", "-unsubscribe"], &[]).await;
-    let (level, text) = found(&mute, "notices", port);
+    let (level, text) = found(&mute, "notices", node);
     assert_eq!((level.as_str(), text.contains("waiters poll")), ("warn", false), "{text}");
     assert!(text.contains("): channels stay subscribed; ACL SETUSER ... +subscribe +unsubscribe"), "{text}");
     assert_finding(&mute, "quorum", None, "ok", "3 of 3 nodes vote");
     let blind = doctor_with_permissions(&cluster, &["~*", "&*", "+@all", "-script"], &[]).await;
-    let (level, text) = found(&blind, "scripts", port);
+    let (level, text) = found(&blind, "scripts", node);
     assert_eq!(level, "fail", "{text}");
     assert!(text.starts_with("scripts do not work: script|load ("), "{text}");
     assert!(text.contains("a server without the script, such as after a restart, grants no lock"), "{text}");
@@ -153,9 +153,9 @@ async fn a_replica_and_its_master_are_found() {
     .await;
     let doctor = output(command_on(&cluster, QUICK)).await;
     assert_eq!(exit_code(&doctor), 81);
-    assert_finding(&doctor, "role", Some(replica.port()), "fail", "replica");
-    assert_finding(&doctor, "writes", Some(replica.port()), "fail", "READONLY");
-    assert_finding(&doctor, "replicas", Some(master.port()), "warn", "1 replica");
+    assert_finding(&doctor, "role", Some(replica), "fail", "replica");
+    assert_finding(&doctor, "writes", Some(replica), "fail", "READONLY");
+    assert_finding(&doctor, "replicas", Some(master), "warn", "1 replica");
 }
 
 #[tokio::test]
@@ -184,8 +184,8 @@ async fn dead_and_hung_nodes_are_found() {
     hung.freeze().await;
     let doctor = output(command_on(&cluster, QUICK)).await;
     assert_eq!(exit_code(&doctor), 81);
-    assert_finding(&doctor, "reachable", Some(dead.port()), "fail", "refused");
-    assert_finding(&doctor, "reachable", Some(hung.port()), "fail", "no answer to HELLO within");
+    assert_finding(&doctor, "reachable", Some(dead), "fail", "refused");
+    assert_finding(&doctor, "reachable", Some(hung), "fail", "no answer to HELLO within");
     assert_finding(&doctor, "quorum", None, "fail", "1 of 3 nodes votes, 2 needed");
 }
 
@@ -233,8 +233,7 @@ async fn missing_permissions_are_found() {
         "+zremrangebyscore",
     ];
     let cluster = initialised_cluster(ServerOptions::default()).await;
-    let urls: Vec<_> =
-        cluster.urls().iter().map(|url| url.replace("redis://", "redis://locker:first@")).collect();
+    let urls: Vec<_> = cluster.urls().iter().map(|url| url.replace("://", "://locker:first@")).collect();
     let doctor = async |taken: &[&str]| {
         for server in cluster.servers() {
             let user = ["ACL", "SETUSER", "locker", "on", ">first"];
@@ -244,11 +243,11 @@ async fn missing_permissions_are_found() {
         command.env("REDQUORUM_NODES", urls.join(","));
         output(command).await
     };
-    let port = Some(cluster.server(1).port());
+    let node = Some(cluster.server(1));
     let whole = doctor(&[]).await;
     assert_eq!(exit_code(&whole), 0, "{}", stdout(&whole));
     for check in ["permissions", "waiting", "scripts", "notices", "writes"] {
-        assert_finding(&whole, check, port, "ok", "");
+        assert_finding(&whole, check, node, "ok", "");
     }
     wait_for_clean_nodes(&cluster).await;
     for (taken, check, level, words) in [
@@ -270,10 +269,10 @@ async fn missing_permissions_are_found() {
         ("-hmget", "metadata", "warn", "+hmget"),
         ("-pttl", "quarantine", "warn", "+pttl"),
     ] {
-        assert_finding(&doctor(&[taken]).await, check, port, level, words);
+        assert_finding(&doctor(&[taken]).await, check, node, level, words);
     }
     let narrow = doctor(&["resetkeys", "~redquorum:*"]).await;
-    assert_finding(&narrow, "permissions", port, "fail", "ACL SETUSER ... ~redisson_lock_token:*");
+    assert_finding(&narrow, "permissions", node, "fail", "ACL SETUSER ... ~redisson_lock_token:*");
     wait_for_clean_nodes(&cluster).await;
 }
 
@@ -283,8 +282,7 @@ async fn doctor_with_permissions(cluster: &Cluster, rules: &[&str], names: &[&st
         let user = ["ACL", "SETUSER", "locker", "reset", "on", ">first"];
         server.command(&[&user, rules].concat()).await;
     }
-    let urls: Vec<_> =
-        cluster.urls().iter().map(|url| url.replace("redis://", "redis://locker:first@")).collect();
+    let urls: Vec<_> = cluster.urls().iter().map(|url| url.replace("://", "://locker:first@")).collect();
     let mut command = redquorum(QUICK);
     command.args(names).env("REDQUORUM_NODES", urls.join(","));
     output(command).await
@@ -301,7 +299,7 @@ async fn has_read_permissions(server: &Server) -> bool {
 #[tokio::test]
 async fn the_remedy_for_missing_keys_names_keys() {
     let cluster = initialised_cluster(ServerOptions::default()).await;
-    let port = Some(cluster.server(1).port());
+    let node = Some(cluster.server(1));
     for (keys, lacking) in [
         (&["~lock:*"][..], "ACL SETUSER ... ~redquorum:* ~redisson_lock_token:*"),
         (&["~lock:*", "~redquorum:*"], "ACL SETUSER ... ~redisson_lock_token:*"),
@@ -309,8 +307,8 @@ async fn the_remedy_for_missing_keys_names_keys() {
     ] {
         let doctor = doctor_with_permissions(&cluster, &[keys, &["&*", "+@all"]].concat(), &[]).await;
         assert_eq!(exit_code(&doctor), 81);
-        assert_finding(&doctor, "permissions", port, "fail", lacking);
-        let (_, found) = found(&doctor, "permissions", port);
+        assert_finding(&doctor, "permissions", node, "fail", lacking);
+        let (_, found) = found(&doctor, "permissions", node);
         assert!(!found.contains(" +"), "a command is named: {found}");
     }
 }
@@ -318,33 +316,33 @@ async fn the_remedy_for_missing_keys_names_keys() {
 #[tokio::test]
 async fn the_keys_of_locks_are_checked() {
     let cluster = initialised_cluster(ServerOptions::default()).await;
-    let port = Some(cluster.server(1).port());
+    let node = Some(cluster.server(1));
     let own = ["~redquorum:*", "~redisson_lock_token:*", "&*", "+@all"];
     // The user may read its permissions, which allow no key of a lock.
     let no_locks = doctor_with_permissions(&cluster, &own, &[]).await;
-    assert_finding(&no_locks, "keys", port, "fail", "~lock:*");
+    assert_finding(&no_locks, "keys", node, "fail", "~lock:*");
     assert_eq!(exit_code(&no_locks), 81);
     let some = [&["~lock:*"], &own[..]].concat();
-    assert_finding(&doctor_with_permissions(&cluster, &some, &[]).await, "keys", port, "ok", "~lock:*");
+    assert_finding(&doctor_with_permissions(&cluster, &some, &[]).await, "keys", node, "ok", "~lock:*");
     // Without that permission, the doctor needs a name.
     let blind = [&some[..], &["-acl"]].concat();
     let unknown = doctor_with_permissions(&cluster, &blind, &[]).await;
-    assert_finding(&unknown, "keys", port, "warn", "`redquorum doctor NAME`");
+    assert_finding(&unknown, "keys", node, "warn", "`redquorum doctor NAME`");
     assert_eq!(exit_code(&unknown), 0, "{}", stdout(&unknown));
     let named = doctor_with_permissions(&cluster, &blind, &["lock:a", "job"]).await;
-    assert_finding(&named, "keys", port, "fail", "ACL SETUSER ... ~job");
+    assert_finding(&named, "keys", node, "fail", "ACL SETUSER ... ~job");
     assert_eq!(exit_code(&named), 81);
     let named = doctor_with_permissions(&cluster, &blind, &["lock:a"]).await;
-    assert_finding(&named, "keys", port, "ok", "lock:a");
+    assert_finding(&named, "keys", node, "ok", "lock:a");
     assert_eq!(exit_code(&named), 0, "{}", stdout(&named));
     if has_read_permissions(cluster.server(1)).await {
         // Read permissions are not enough.
         let read_only = [&["%R~lock:*"], &own[..], &["-acl"]].concat();
         let named = doctor_with_permissions(&cluster, &read_only, &["lock:a"]).await;
-        assert_finding(&named, "keys", port, "fail", "ACL SETUSER ... ~lock:a");
+        assert_finding(&named, "keys", node, "fail", "ACL SETUSER ... ~lock:a");
     }
     let all = doctor_with_permissions(&cluster, &["~*", "&*", "+@all"], &[]).await;
-    assert_finding(&all, "keys", port, "ok", "all names");
+    assert_finding(&all, "keys", node, "ok", "all names");
     wait_for_clean_nodes(&cluster).await;
 }
 
@@ -360,7 +358,7 @@ async fn a_check_of_the_keys_of_a_lock_changes_no_lock() {
     assert!(guard.unlock().await.unwrap().has_quorum());
     cluster.server(1).command(&["SET", "text", "1"]).await;
     let doctor = output(command_on(&cluster, [&QUICK[..], &["text"]].concat())).await;
-    assert_finding(&doctor, "keys", Some(cluster.server(1).port()), "fail", "WRONGTYPE");
+    assert_finding(&doctor, "keys", Some(cluster.server(1)), "fail", "WRONGTYPE");
     let refused = output(command_on(&cluster, ["doctor", "redquorum:node"])).await;
     assert_eq!(exit_code(&refused), 64, "{}", stderr(&refused));
 }
@@ -376,9 +374,9 @@ async fn the_remedy_for_a_renamed_command_names_the_command() {
         let cluster = Cluster::start_with(1, options).await;
         let doctor = output(command_on(&cluster, QUICK)).await;
         assert_eq!(exit_code(&doctor), 81);
-        let port = Some(cluster.server(0).port());
+        let node = Some(cluster.server(0));
         let words = format!("the server has no command `{lower}`");
-        assert_finding(&doctor, check, port, "fail", &words);
+        assert_finding(&doctor, check, node, "fail", &words);
         for finding in json(&doctor) {
             let text = finding.to_string();
             for wrong in ["ACL SETUSER", "MISCONF", "beginning with", "return 1"] {
@@ -413,9 +411,9 @@ async fn the_remedy_for_a_renamed_command_names_the_command() {
 #[tokio::test]
 async fn a_listing_needs_scan() {
     let cluster = initialised_cluster(ServerOptions::default()).await;
-    let port = Some(cluster.server(1).port());
+    let node = Some(cluster.server(1));
     let doctor = doctor_with_permissions(&cluster, &["~*", "&*", "+@all", "-scan"], &[]).await;
-    assert_finding(&doctor, "listing", port, "warn", "+scan");
+    assert_finding(&doctor, "listing", node, "warn", "+scan");
     assert_eq!(exit_code(&doctor), 0, "{}", stdout(&doctor));
 }
 
@@ -431,15 +429,75 @@ async fn the_remedy_for_a_cluster_node_is_a_standalone_master() {
         "{}",
         stdout(&doctor)
     );
-    let port = Some(cluster.server(0).port());
-    assert_finding(&doctor, "mode", port, "fail", "beside the cluster (docs/CLUSTER.md)");
-    assert_finding(&doctor, "metadata", port, "warn", "standalone");
+    let node = Some(cluster.server(0));
+    assert_finding(&doctor, "mode", node, "fail", "beside the cluster (docs/CLUSTER.md)");
+    assert_finding(&doctor, "metadata", node, "warn", "standalone");
     for command in [&["run", "job", "-c", "true"][..], &["init"], &["init", "--if-needed"]] {
         let refused = output(command_on(&cluster, command)).await;
         assert_eq!(exit_code(&refused), 78, "{command:?}: {}", stderr(&refused));
         let error = stderr(&refused);
-        assert!(error.contains("beside the cluster (docs/CLUSTER.md)"), "{command:?}: {error}");
+        for words in ["small servers beside the cluster", "redis+cluster://HOST:PORT (docs/CLUSTER.md)"] {
+            assert!(error.contains(words), "{command:?}: {error}");
+        }
     }
+}
+
+/// The url names a server of another shard. `init` and `doctor` find the master of the hash slot.
+#[tokio::test]
+async fn a_whole_redis_cluster_is_checked_as_one_node() {
+    let (cluster, beside) = tokio::join!(RedisCluster::start(Duration::from_secs(2)), Cluster::processes(2));
+    let shard = cluster.shard_of("{redquorum}").await;
+    let seed = cluster.master((shard + 1) % 3).address();
+    let nodes = [format!("redis+cluster://{seed}")].into_iter().chain(beside.urls()).collect::<Vec<_>>();
+    let run = async |arguments: &[&str]| {
+        let mut command = redquorum(arguments);
+        command.env("REDQUORUM_NODES", nodes.join(","));
+        output(command).await
+    };
+    let init = run(&["init", "--yes"]).await;
+    assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
+    // The cluster names a replica to clients only when the master has received the replication offset of the replica.
+    eventually(TIME_LIMIT, "the cluster names the replica", async || {
+        stdout(&run(&QUICK).await).contains("replicas can be reached at")
+    })
+    .await;
+    let doctor = run(&QUICK).await;
+    assert_eq!(exit_code(&doctor), 0, "{}", stdout(&doctor));
+    let node = format!("{seed}/redquorum");
+    let findings = json(&doctor);
+    for (check, level, words) in [
+        ("mode", "ok", "a Redis Cluster, as one node"),
+        ("replicas", "ok", "1 replica is connected"),
+        ("announced", "ok", &*format!("replicas can be reached at {}", cluster.replica(shard).address())),
+        ("coverage", "warn", "cluster-require-full-coverage no"),
+        ("slot", "ok", "does not move"),
+        ("failover", "warn", "min-replicas-to-write 1"),
+        ("eviction", "ok", "noeviction"),
+        ("permissions", "ok", ""),
+        ("scripts", "ok", ""),
+        ("notices", "ok", ""),
+        ("writes", "ok", ""),
+        ("listing", "ok", ""),
+        ("metadata", "ok", ""),
+    ] {
+        let finding = findings.iter().find(|finding| finding["check"] == check && finding["node"] == *node);
+        let finding = finding.unwrap_or_else(|| panic!("no {check} of {node} in {}", stdout(&doctor)));
+        assert_eq!(finding["level"], level, "{finding}");
+        assert!(finding.to_string().contains(words), "{finding}");
+    }
+    // The replica announces an address at which no server listens.
+    let (replica, unused) = (cluster.replica(shard), Port::reserve());
+    replica.command(&["CONFIG", "SET", "cluster-announce-port", &unused.number().to_string()]).await;
+    eventually(TIME_LIMIT, "the replica cannot be reached", async || {
+        let doctor = run(&QUICK).await;
+        let announced = json(&doctor).into_iter().find(|finding| finding["check"] == "announced").unwrap();
+        announced["level"] == "warn"
+            && announced.to_string().contains(&format!("127.0.0.1:{}: ", unused.number()))
+    })
+    .await;
+    let master = cluster.master(shard);
+    eventually(TIME_LIMIT, "only the metadata is left", async || master.keys().await == ["redquorum:node"])
+        .await;
 }
 
 /// Servers with these settings can lose votes in a restart. With a restart guard, this breaks no promise.
@@ -454,11 +512,11 @@ async fn settings_that_can_lose_votes_are_found_without_a_restart_guard() {
     std::fs::write(&config, "restart_guard = \"off\"\n").unwrap();
     let doctor = output(command_on(&cluster, [&["--config", &*config], &QUICK[..]].concat())).await;
     assert_eq!(exit_code(&doctor), 81);
-    assert_finding(&doctor, "persistence", Some(cluster.server(0).port()), "ok", "appendfsync always");
-    assert_finding(&doctor, "truncated", Some(cluster.server(0).port()), "fail", "aof-load-truncated yes");
-    assert_finding(&doctor, "persistence", Some(synced_every_second.port()), "fail", "everysec");
-    assert_finding(&doctor, "persistence", Some(without_persistence.port()), "fail", "appendonly no");
-    assert_finding(&doctor, "metadata", Some(synced_every_second.port()), "ok", "none is needed");
+    assert_finding(&doctor, "persistence", Some(cluster.server(0)), "ok", "appendfsync always");
+    assert_finding(&doctor, "truncated", Some(cluster.server(0)), "fail", "aof-load-truncated yes");
+    assert_finding(&doctor, "persistence", Some(synced_every_second), "fail", "everysec");
+    assert_finding(&doctor, "persistence", Some(without_persistence), "fail", "appendonly no");
+    assert_finding(&doctor, "metadata", Some(synced_every_second), "ok", "none is needed");
 }
 
 #[tokio::test]
@@ -466,14 +524,14 @@ async fn uninitialised_nodes_and_nodes_of_another_quorum_are_found() {
     let cluster = Cluster::start(3).await;
     let new = output(command_on(&cluster, QUICK)).await;
     assert_eq!(exit_code(&new), 81);
-    assert_finding(&new, "metadata", Some(cluster.server(0).port()), "warn", "redquorum init");
+    assert_finding(&new, "metadata", Some(cluster.server(0)), "warn", "redquorum init");
     assert_finding(&new, "quorum", None, "fail", "0 of 3 nodes vote");
     for server in cluster.servers() {
         assert!(server.keys().await.is_empty(), "the doctor has written keys");
     }
     admin::init(&builder(&cluster).name("other")).await.unwrap();
     let doctor = output(command_on(&cluster, QUICK)).await;
-    assert_finding(&doctor, "metadata", Some(cluster.server(0).port()), "fail", "name=other");
+    assert_finding(&doctor, "metadata", Some(cluster.server(0)), "fail", "name=other");
     assert_eq!(exit_code(&doctor), 81);
 }
 
@@ -484,11 +542,11 @@ async fn a_restarted_node_is_found_before_and_in_quarantine() {
     node.restart_keeping_data().await;
     let before = output(command_on(&cluster, QUICK)).await;
     assert_eq!(exit_code(&before), 0, "{}", stdout(&before));
-    assert_finding(&before, "quarantine", Some(node.port()), "warn", "begins with the next");
+    assert_finding(&before, "quarantine", Some(node), "warn", "begins with the next");
     assert_finding(&before, "quorum", None, "warn", "2 of 3 nodes vote");
     drop(builder(&cluster).connect().await.unwrap());
     let within = output(command_on(&cluster, QUICK)).await;
-    assert_finding(&within, "quarantine", Some(node.port()), "warn", "the node gives no votes for");
+    assert_finding(&within, "quarantine", Some(node), "warn", "the node gives no votes for");
     assert_finding(&within, "quorum", None, "warn", "2 of 3 nodes vote");
 }
 
@@ -509,33 +567,33 @@ async fn invalid_settings_are_an_error_instead_of_a_finding() {
 #[tokio::test]
 async fn room_for_a_number_of_clients_is_checked_on_request() {
     let cluster = initialised_cluster(ServerOptions::default().config("maxclients", "500")).await;
-    let node = cluster.server(1);
-    let port = Some(node.port());
+    let server = cluster.server(1);
+    let node = Some(server);
     let doctor =
         async |clients| output(command_on(&cluster, [&QUICK[..], &["--clients", clients]].concat())).await;
     let few = doctor("100").await;
     assert_eq!(exit_code(&few), 0, "{}", stdout(&few));
-    assert_finding(&few, "connections", port, "ok", "maxclients 500, for 100 clients");
-    assert_finding(&few, "backlog", port, "ok", "tcp-backlog 511");
-    assert_finding(&few, "timeout", port, "ok", "timeout 0");
-    assert_finding(&few, "capacity", port, "ok", "with 100 clients");
-    node.command(&["CONFIG", "SET", "timeout", "60"]).await;
-    node.command(&["CONFIG", "SET", "maxmemory", "20mb"]).await;
+    assert_finding(&few, "connections", node, "ok", "maxclients 500, for 100 clients");
+    assert_finding(&few, "backlog", node, "ok", "tcp-backlog 511");
+    assert_finding(&few, "timeout", node, "ok", "timeout 0");
+    assert_finding(&few, "capacity", node, "ok", "with 100 clients");
+    server.command(&["CONFIG", "SET", "timeout", "60"]).await;
+    server.command(&["CONFIG", "SET", "maxmemory", "20mb"]).await;
     let many = doctor("2000").await;
     assert_eq!(exit_code(&many), 81);
-    assert_finding(&many, "connections", port, "fail", "CONFIG SET maxclients 4100");
-    assert_finding(&many, "backlog", port, "warn", "net.core.somaxconn 2000");
-    assert_finding(&many, "timeout", port, "warn", "CONFIG SET timeout 0");
-    assert_finding(&many, "capacity", port, "fail", "raise maxmemory");
+    assert_finding(&many, "connections", node, "fail", "CONFIG SET maxclients 4100");
+    assert_finding(&many, "backlog", node, "warn", "net.core.somaxconn 2000");
+    assert_finding(&many, "timeout", node, "warn", "CONFIG SET timeout 0");
+    assert_finding(&many, "capacity", node, "fail", "raise maxmemory");
     let none = output(command_on(&cluster, QUICK)).await;
     for finding in json(&none) {
         assert!(finding["check"] != "connections" && finding["check"] != "backlog", "{finding}");
     }
     let blind = ["~*", "&*", "+@all", "-config"];
     let blind = doctor_with_permissions(&cluster, &blind, &["--clients", "100"]).await;
-    assert_finding(&blind, "connections", port, "ok", "maxclients 500");
+    assert_finding(&blind, "connections", node, "ok", "maxclients 500");
     for check in ["backlog", "timeout"] {
-        assert_finding(&blind, check, port, "warn", "cannot tell");
-        assert_finding(&blind, check, port, "warn", "+config|get");
+        assert_finding(&blind, check, node, "warn", "cannot tell");
+        assert_finding(&blind, check, node, "warn", "+config|get");
     }
 }

@@ -250,7 +250,7 @@ async fn rust_log_selects_the_logs_if_no_flag_is_given() {
         assert_eq!(exit_code(&run), 0, "{}", stderr(&run));
         stderr(&run)
     };
-    let node = format!("node=127.0.0.1:{}", cluster.server(0).port());
+    let node = format!("node={}", cluster.server(0).address());
     let all = logged("redquorum=debug", &["job"]).await;
     assert!(all.lines().any(|line| line.contains("registered") && line.contains(&node)), "{all}");
     assert!(all.contains("acquired resource=job id="), "{all}");

@@ -38,7 +38,7 @@ async fn init_names_a_missing_node_and_changes_no_node() {
     let failed = output(without_patience(command_on(&cluster, ["init"]))).await;
     assert_eq!(exit_code(&failed), 69);
     let message = stderr(&failed);
-    for words in [&*format!("127.0.0.1:{}", cluster.server(1).port()), "unreachable", "no node was changed"] {
+    for words in [&*cluster.server(1).address(), "unreachable", "no node was changed"] {
         assert!(message.contains(words), "{words:?} is not in {message}");
     }
     for server in [cluster.server(0), cluster.server(2)] {
@@ -53,7 +53,7 @@ async fn the_json_of_init_names_nodes_without_passwords() {
     let init = output(command_on(&cluster, ["--json", "init"])).await;
     assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
     assert!(!stdout(&init).contains("secret"));
-    let ports = cluster.servers().iter().map(|server| format!("127.0.0.1:{}", server.port()));
+    let ports = cluster.servers().iter().map(|server| server.address());
     let nodes: serde_json::Value = ports.collect::<Vec<String>>().into();
     assert_eq!(json(&init)[0]["nodes"], nodes);
 }
@@ -70,7 +70,7 @@ async fn init_if_needed_initialises_once_and_admits_empty_nodes_with_a_quarantin
     cluster.server(1).restart_empty().await;
     let joined = output(command_on(&cluster, ["--json", "init", "--if-needed"])).await;
     assert_eq!(exit_code(&joined), 0, "{}", stderr(&joined));
-    let node = format!("127.0.0.1:{}", cluster.server(1).port());
+    let node = cluster.server(1).address();
     let result = &json(&joined)[0];
     assert_eq!(result["was_made"], false);
     assert!(result["absent"][&node].as_str().unwrap().contains("in quarantine for"), "{result}");
@@ -86,7 +86,7 @@ async fn init_if_needed_fails_unless_a_quorum_of_an_existing_quorum_takes_part()
     let if_needed = async || output(command_on(&cluster, ["--config", &file, "init", "--if-needed"])).await;
     let init = if_needed().await;
     assert_eq!(exit_code(&init), 0, "{}", stderr(&init));
-    let node = |number: usize| format!("127.0.0.1:{}: ", cluster.server(number).port());
+    let node = |number: usize| format!("{}: ", cluster.server(number).address());
     let port = cluster.server(0).port().to_string();
     let follow = async |number: usize| {
         let replica = cluster.server(number);
@@ -131,8 +131,8 @@ async fn init_names_the_node_that_it_waits_for() {
         let mut lines = BufReader::new(init.stderr.as_mut().unwrap()).lines();
         let line = tokio::time::timeout(TIME_LIMIT, lines.next_line()).await.unwrap().unwrap().unwrap();
         let silent = format!(
-            "127.0.0.1:{}: unreachable: connected, but no answer to HELLO within ",
-            cluster.server(1).port()
+            "{}: unreachable: connected, but no answer to HELLO within ",
+            cluster.server(1).address()
         );
         assert!(
             line.starts_with("redquorum: `init` needs every node: 2 of 3 nodes answer, 3 needed; "),

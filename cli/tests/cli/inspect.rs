@@ -41,7 +41,7 @@ async fn a_lock_is_shown_by_node_with_a_conclusion() {
     for (line, server) in nodes.iter().zip(cluster.servers()) {
         let cells: Vec<&str> = line.split_whitespace().collect();
         let (owner, token) = (guard.id().to_string(), guard.fencing_token().to_string());
-        assert_eq!(cells[..3], [&*format!("127.0.0.1:{}", server.port()), &*owner, "1"]);
+        assert_eq!(cells[..3], [&*server.address(), &*owner, "1"]);
         assert_eq!(cells[4], token);
     }
     assert_eq!(nodes.len(), 3);
@@ -258,11 +258,11 @@ async fn the_output_fits_a_terminal_of_80_columns() {
         let shown = stdout(&wait_for_output(shown).await);
         assert!(shown.lines().all(|line| line.trim_end().chars().count() <= 80), "{shown}");
         for server in cluster.servers() {
-            let row = format!("127.0.0.1:{} ", server.port());
+            let row = format!("{} ", server.address());
             assert_eq!(shown.lines().filter(|line| line.contains(&row)).count(), 1, "{shown}");
         }
         assert_eq!(shown.matches(&guard.id().to_string()).count(), 1, "{shown}");
-        assert!(shown.contains(&format!("127.0.0.1:{}: ", cluster.server(4).port())), "{shown}");
+        assert!(shown.contains(&format!("{}: ", cluster.server(4).address())), "{shown}");
         let has_advice = shown.contains("`redquorum force-unlock nightly-report` ends it");
         assert_eq!(has_advice, command == "inspect", "{shown}");
     }
@@ -293,7 +293,7 @@ async fn inspect_prints_no_result_without_a_quorum() {
     }
     let shown = output(without_patience(command_on(&cluster, ["inspect", "job"]))).await;
     assert_eq!((exit_code(&shown), stdout(&shown)), (69, String::new()));
-    let known = format!("127.0.0.1:{}: held by {} for ", cluster.server(0).port(), guard.id());
+    let known = format!("{}: held by {} for ", cluster.server(0).address(), guard.id());
     assert!(stderr(&shown).contains(&known), "{known:?} is not in {}", stderr(&shown));
 }
 
@@ -332,7 +332,7 @@ async fn force_unlock_without_a_quorum_unlocks_the_nodes_that_answer() {
     let done = output(without_patience(command_on(&cluster, ["force-unlock", "--yes", "job"]))).await;
     let text = stderr(&done);
     assert_eq!(exit_code(&done), 69, "{text}");
-    let node = format!("127.0.0.1:{}: unlocked", cluster.server(0).port());
+    let node = format!("{}: unlocked", cluster.server(0).address());
     for words in ["unlocked only on 1 of 3 nodes, 2 needed", &node, "start the nodes that did not answer"] {
         assert!(text.contains(words), "{words:?} is not in {text}");
     }
@@ -477,7 +477,7 @@ async fn slots_of_a_semaphore_are_a_table_with_their_holders() {
             assert!(row.contains("held") && row.contains(owner) && row.contains("2/3"), "{text}");
         }
         assert_eq!(text.lines().filter(|line| line.contains(" free ")).count(), 1, "{text}");
-        assert_eq!(text.matches(&format!("127.0.0.1:{}: ", cluster.server(2).port())).count(), 1, "{text}");
+        assert_eq!(text.matches(&format!("{}: ", cluster.server(2).address())).count(), 1, "{text}");
         assert_eq!(text.trim_end().lines().last(), Some("2 of 3 permits of gpu in use"), "{text}");
         assert!(columns.is_none() || text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }

@@ -156,7 +156,7 @@ async fn without_a_quorum_a_latch_command_ends_with_69() {
     for arguments in [&["l", "--count", "2", "arrive"][..], &["l", "--count", "2", "wait"], &["l", "show"]] {
         let refused = output(without_patience(latch(&cluster, arguments))).await;
         assert_eq!((exit_code(&refused), stdout(&refused)), (69, String::new()), "{}", stderr(&refused));
-        let missing = format!("127.0.0.1:{}: ", cluster.server(1).port());
+        let missing = format!("{}: ", cluster.server(1).address());
         assert!(stderr(&refused).contains(&missing), "{}", stderr(&refused));
     }
 }

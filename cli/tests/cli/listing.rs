@@ -28,7 +28,7 @@ async fn put_lease(server: &Server, name: &str, lease_id: &str) {
 }
 
 fn address(server: &Server) -> String {
-    format!("127.0.0.1:{}", server.port())
+    server.address()
 }
 
 #[tokio::test]

@@ -48,23 +48,20 @@ async fn a_wait_reports_quarantines_once_and_again_after_a_change() {
         line["notice"]["message"].as_str().unwrap().to_owned()
     };
     let first = message().await;
-    let [dead, quarantined] = [0, 1].map(|node| cluster.server(node).port());
+    let [dead, quarantined] = [0, 1].map(|node| cluster.server(node).address());
     assert!(first.starts_with("no quorum: 0 of 3 nodes vote, 2 needed; "), "{first}");
-    assert!(first.contains(&format!("127.0.0.1:{quarantined}: in quarantine for ")), "{first}");
+    assert!(first.contains(&format!("{quarantined}: in quarantine for ")), "{first}");
     cluster.server(0).kill().await;
     // Inspections between the two reports find a shorter remaining quarantine, which is not reported.
     let second = message().await;
-    assert!(second.contains(&format!("; 127.0.0.1:{dead}: ")), "{second}");
-    assert!(!second.contains(&format!("; 127.0.0.1:{dead}: in quarantine")), "{second}");
-    assert!(second.contains(&format!("127.0.0.1:{quarantined}: in quarantine for ")), "{second}");
+    assert!(second.contains(&format!("; {dead}: ")), "{second}");
+    assert!(!second.contains(&format!("; {dead}: in quarantine")), "{second}");
+    assert!(second.contains(&format!("{quarantined}: in quarantine for ")), "{second}");
     // Now only one node answers, and this node is still in quarantine.
     cluster.server(1).kill().await;
     let third = message().await;
     assert!(third.starts_with("no quorum: 0 of 3 nodes vote, 2 needed; "), "{third}");
-    assert!(
-        third.contains(&format!("127.0.0.1:{}: in quarantine for ", cluster.server(2).port())),
-        "{third}"
-    );
+    assert!(third.contains(&format!("{}: in quarantine for ", cluster.server(2).address())), "{third}");
 }
 
 #[tokio::test]
@@ -85,12 +82,10 @@ async fn a_wait_reports_the_loss_and_return_of_the_quorum() {
     for server in cluster.some(0..2) {
         server.freeze().await;
     }
-    let frozen = cluster.server(0).port();
+    let frozen = cluster.server(0).address();
     let lost = next_notice(&mut lines_of_waiter).await;
     assert!(
-        lost.starts_with(&format!(
-            "redquorum: no quorum: 1 of 3 nodes votes, 2 needed; 127.0.0.1:{frozen}: "
-        )),
+        lost.starts_with(&format!("redquorum: no quorum: 1 of 3 nodes votes, 2 needed; {frozen}: ")),
         "{lost}"
     );
     for server in cluster.some(0..2) {
@@ -159,7 +154,7 @@ async fn a_wait_for_connections_names_silent_nodes() {
     let run =
         output(command_admitting_new_nodes(&cluster, ["--config", &file, "run", "job", "--", "true"])).await;
     assert_eq!(exit_code(&run), 69, "{}", stderr(&run));
-    let frozen = cluster.server(1).port();
+    let frozen = cluster.server(1).address();
     let lines_of_waiter: Vec<_> = stderr(&run).lines().map(str::to_owned).collect();
     assert_eq!(lines_of_waiter.len(), 2, "{lines_of_waiter:?}");
     assert!(
@@ -168,7 +163,7 @@ async fn a_wait_for_connections_names_silent_nodes() {
     );
     assert!(
         lines_of_waiter[0]
-            .contains(&format!("127.0.0.1:{frozen}: unreachable: connected, but no answer to HELLO within ")),
+            .contains(&format!("{frozen}: unreachable: connected, but no answer to HELLO within ")),
         "{lines_of_waiter:?}"
     );
 }
@@ -179,7 +174,7 @@ async fn an_error_does_not_repeat_the_nodes_of_the_notice_before() {
     let cluster = Cluster::start(3).await;
     // The nodes are not initialised.
     let wait = &["run", "job", "--wait", "3s", "--", "true"][..];
-    let check = async |arguments: &[&str], nodes: &[u16]| {
+    let check = async |arguments: &[&str], nodes: &[String]| {
         let mut command = command_on(&cluster, arguments);
         command.env("REDQUORUM_CONNECT_TIMEOUT", "3s");
         let failed = output(command).await;
@@ -189,14 +184,14 @@ async fn an_error_does_not_repeat_the_nodes_of_the_notice_before() {
         assert_eq!((exit_code(&failed), lines.len()), (69, 2), "{text}");
         let is_json = arguments[0] == "--json";
         for node in nodes {
-            let node = format!("127.0.0.1:{node}: ");
+            let node = format!("{node}: ");
             assert_eq!((notice.contains(&node), error.contains(&node)), (true, is_json), "{text}");
         }
         assert_eq!(error.contains("; the nodes are reported above"), !is_json, "{text}");
     };
-    let ports: Vec<u16> = cluster.servers().iter().map(redquorum_tests::Server::port).collect();
-    check(wait, &ports).await;
-    check(&[&["--json"], wait].concat(), &ports).await;
+    let nodes: Vec<String> = cluster.servers().iter().map(redquorum_tests::Server::address).collect();
+    check(wait, &nodes).await;
+    check(&[&["--json"], wait].concat(), &nodes).await;
     for server in cluster.some(1..3) {
         server.kill().await;
     }
@@ -206,8 +201,8 @@ async fn an_error_does_not_repeat_the_nodes_of_the_notice_before() {
         &["init"],
         &["elect", "job", "--value", "v", "-c", "true"],
     ] {
-        check(command, &ports[1..]).await;
-        check(&[&["--json"], command].concat(), &ports[1..]).await;
+        check(command, &nodes[1..]).await;
+        check(&[&["--json"], command].concat(), &nodes[1..]).await;
     }
 }
 

@@ -47,8 +47,7 @@ async fn the_reasons_of_the_nodes_are_reported_before_and_at_the_end_of_a_lease(
         for server in cluster.servers() {
             set_password(server, ">first").await;
         }
-        let urls: Vec<_> =
-            cluster.urls().iter().map(|url| url.replace("redis://", "redis://locker:first@")).collect();
+        let urls: Vec<_> = cluster.urls().iter().map(|url| url.replace("://", "://locker:first@")).collect();
         let mut job = redquorum(["--admit-new-nodes", command, "job", "--ttl", "3s"]);
         if is_election {
             job.args(["--value", "v", "--quorum-timeout", "0s"]);
@@ -73,7 +72,7 @@ async fn the_reasons_of_the_nodes_are_reported_before_and_at_the_end_of_a_lease(
         for reported in [line(warning), line(term)] {
             assert!(reported.contains("job"), "{reported}");
             for server in cluster.servers() {
-                assert!(reported.contains(&format!("; 127.0.0.1:{}: ", server.port())), "{reported}");
+                assert!(reported.contains(&format!("; {}: ", server.address())), "{reported}");
             }
             assert_eq!(reported.matches("authentication failed").count(), 3, "{reported}");
         }
@@ -154,7 +153,7 @@ async fn elect_reports_how_a_command_that_is_restarted_has_ended() {
 async fn a_missing_quorum_shows_no_votes_of_nodes_that_answered() {
     let cluster = Cluster::start(3).await;
     drop(redquorum::Quorum::builder().nodes(cluster.urls()).admit_new_nodes().connect().await.unwrap());
-    let living = format!("127.0.0.1:{}: ", cluster.server(0).port());
+    let living = format!("{}: ", cluster.server(0).address());
     for server in cluster.some(1..3) {
         server.kill().await;
     }

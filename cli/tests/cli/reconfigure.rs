@@ -63,7 +63,7 @@ impl Fixture {
     }
 
     fn node(&self, number: usize) -> String {
-        format!("127.0.0.1:{}", self.cluster.server(number).port())
+        self.cluster.server(number).address()
     }
 }
 
@@ -119,7 +119,8 @@ async fn invalid_moves_are_refused_before_any_change() {
     let fixture = Fixture::start().await;
     let (old, empty) = (fixture.scratch.file("old.toml"), fixture.scratch.file("empty.toml"));
     std::fs::write(&empty, "name = 'empty'\n").unwrap();
-    let other = std::fs::read_to_string(&old).unwrap().replace(&fixture.node(0), &fixture.node(3));
+    let [first, last] = [0, 3].map(|number| fixture.cluster.server(number).port().to_string());
+    let other = std::fs::read_to_string(&old).unwrap().replace(&first, &last);
     let same_name = fixture.scratch.file("same-name.toml");
     std::fs::write(&same_name, other).unwrap();
     for (to, arguments, exit, named) in [

@@ -26,8 +26,8 @@ async fn a_new_password_in_the_settings_file_ends_no_lease() {
     let scratch = Scratch::new();
     let settings = scratch.path().join("redquorum.toml");
     let write = |password: &str| {
-        let login = format!("redis://app:{password}@");
-        let urls: Vec<_> = cluster.urls().iter().map(|url| url.replace("redis://", &login)).collect();
+        let login = format!("://app:{password}@");
+        let urls: Vec<_> = cluster.urls().iter().map(|url| url.replace("://", &login)).collect();
         std::fs::write(&settings, format!("nodes = {urls:?}\n")).unwrap();
     };
     write("first");

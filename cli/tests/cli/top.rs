@@ -82,7 +82,7 @@ async fn top_shows_the_locks_of_the_nodes_that_answer_without_a_quorum() {
     let top = running.spawn(command_on(&cluster, ["top", "--interval", "50ms"]));
     running.wait_until_shown("job      held  web-1").await;
     cluster.server(2).kill().await;
-    running.wait_until_shown(&format!("127.0.0.1:{}: unreachable", cluster.server(2).port())).await;
+    running.wait_until_shown(&format!("{}: unreachable", cluster.server(2).address())).await;
     running.wait_until_shown("job      held  web-1").await;
     let shown = running.screen().screen().contents();
     assert!(!shown.contains(PARTIAL), "two of three nodes are a quorum: {shown}");
@@ -174,7 +174,7 @@ async fn logs_are_written_after_the_screen_of_top() {
     let top = pty.spawn(command_on(&cluster, ["-vvv", "top", "--interval", "50ms"]));
     pty.wait_until_shown("job      held  web-1").await;
     cluster.server(0).kill().await;
-    let node = format!("127.0.0.1:{}", cluster.server(0).port());
+    let node = cluster.server(0).address();
     // The screen shows the failed dial only after its log was written.
     pty.wait_until_shown(&format!("{node}: unreachable")).await;
     let shown = pty.screen().screen().contents();

@@ -6,7 +6,7 @@
 repeat
   local channel, hand_over
   if name ~= 'unlock' then
-    arity, channel = 1, $CHANNEL .. '{' .. resource .. '}'
+    arity, channel = 1, $CHANNEL .. $OPEN_BRACE .. resource .. $CLOSE_BRACE
   else
     local kind = words[at + 2]
     local waiters_known = kind == '101' or kind == '111'

@@ -24,7 +24,7 @@ repeat
   elseif left ~= 0 or call('HDEL', resource, $SHARED) ~= 1 then
     break
   end
-  local channel = $CHANNEL .. '{' .. resource .. '}'
+  local channel = $CHANNEL .. $OPEN_BRACE .. resource .. $CLOSE_BRACE
   $FAST_PUBLISH
   answer = 1
 until true

@@ -28,7 +28,7 @@ pub(super) fn plain_host(host: &str) -> &str {
 const HIDDEN: &str = "***";
 
 /// The schemes that an error shows. Any other text before `://` may be part of a password.
-const SHOWN_SCHEMES: [&str; 14] = [
+const SHOWN_SCHEMES: [&str; 18] = [
     "redis",
     "rediss",
     "valkey",
@@ -37,6 +37,10 @@ const SHOWN_SCHEMES: [&str; 14] = [
     "rediss+sentinel",
     "valkey+sentinel",
     "valkeys+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+    "valkey+cluster",
+    "valkeys+cluster",
     "unix",
     "redis+unix",
     "valkey+unix",
@@ -122,6 +126,7 @@ mod tests {
             ("redis://[::1]:7000/x", "redis://[::1]"),
             ("redis://host/?protocol=2", "redis://host"),
             ("redis+sentinel://me:secret@b:1,c/set", "redis+sentinel://b,c"),
+            ("redis+cluster://me:secret@b:1,c/name", "redis+cluster://b,c"),
             ("http://host:80", "http://host"),
         ] {
             assert_eq!(without_password(url), shown, "{url}");

@@ -52,6 +52,13 @@ pub(crate) fn classify_code(code: &str, detail: &str) -> NodeError {
         "NOPERM" => NodeError::NoPermission(detail.into()),
         "MISCONF" => NodeError::CannotPersist,
         "BUSY" => NodeError::Busy,
+        "MOVED" => {
+            NodeError::NoSlotMaster(format!("the server refers to another server (MOVED {detail})").into())
+        }
+        "ASK" | "TRYAGAIN" => NodeError::SlotMigrating,
+        "CLUSTERDOWN" => NodeError::ClusterDown(detail.into()),
+        "ERR" if is_of_migration(detail) => NodeError::SlotMigrating,
+        "ERR" if detail.contains("while the cluster is down") => NodeError::ClusterDown(detail.into()),
         "ERR" if missing_permission(detail).is_some() => NodeError::NoPermission(detail.into()),
         _ if detail.is_empty() => NodeError::Server(code.into()),
         _ => NodeError::Server(format!("{code} {detail}").into()),
@@ -82,6 +89,17 @@ fn missing_permission(text: &str) -> Option<&str> {
     begins.iter().find_map(|words| text.get(text.find(words)?..))
 }
 
+/// Whether a command of a script failed because its key is missing in a slot that moves to another server. Redis 7.0,
+/// Redis 8 and Valkey have different texts.
+fn is_of_migration(detail: &str) -> bool {
+    let texts = [
+        "ttempted to access a non local key in a cluster node",
+        "undeclared keys were accessed during rehashing of the slot",
+        "Script attempted to access a slot not served",
+    ];
+    texts.iter().any(|text| detail.contains(text))
+}
+
 #[cfg(test)]
 mod tests {
     use std::io;
@@ -104,6 +122,44 @@ mod tests {
         assert_eq!(classified("BUSY"), NodeError::Busy);
         assert_eq!(classified("NOREPLICAS"), NodeError::Server("NOREPLICAS why".into()));
         assert_eq!(classify_code("ERR", ""), NodeError::Server("ERR".into()));
+    }
+
+    /// The texts of Redis 7.0.15 and 8.2.3 and of Valkey 9.1.2.
+    #[test]
+    fn errors_of_a_cluster_are_classified_in_replies_and_in_scripts() {
+        let moved = "5496 127.0.0.1:7001";
+        assert!(
+            matches!(classify_code("MOVED", moved), NodeError::NoSlotMaster(text) if text.contains(moved))
+        );
+        assert_eq!(classify_code("ASK", moved), NodeError::SlotMigrating);
+        assert_eq!(
+            classify_code("TRYAGAIN", "Multiple keys request during rehashing of slot"),
+            NodeError::SlotMigrating
+        );
+        assert!(matches!(classify_code("CLUSTERDOWN", "Hash slot not served"), NodeError::ClusterDown(_)));
+        for text in [
+            "ERR Script attempted to access a non local key in a cluster node",
+            "ERR Attempted to access a non local key in a cluster node",
+            "ERR Unable to execute command 'GET' in script because undeclared keys were accessed during rehashing of \
+             the slot",
+            "ERR Script attempted to access a slot not served",
+        ] {
+            assert_eq!(classify_caught(text), NodeError::SlotMigrating, "{text}");
+        }
+        for text in [
+            "ERR Script attempted to execute a command while the cluster is down",
+            "ERR Script attempted to execute a write command while the cluster is down and readonly",
+            "ERR Can not execute a command 'get' while the cluster is down",
+        ] {
+            assert!(matches!(classify_caught(text), NodeError::ClusterDown(_)), "{text}");
+        }
+        for error in [
+            NodeError::SlotMigrating,
+            NodeError::ClusterDown("why".into()),
+            NodeError::NoSlotMaster("why".into()),
+        ] {
+            assert!(!error.may_land_yet() && error.is_refused_call(), "{error}");
+        }
     }
 
     /// The texts of Redis 6.2, 7.0 and 8.

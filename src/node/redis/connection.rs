@@ -14,14 +14,13 @@ use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value};
 use super::{
     classify::{classify, classify_call},
     raw_connection::{PendingAnswer, RawConnection, broken},
-    script::{self, CallReply, ScriptReference},
-    script_load,
+    script::{self, CallReply, Script, ScriptReference},
 };
 use crate::{
     node::{
-        names,
         operation::{Answer, AnswerSize, Operation},
         parameters::{Incarnation, QuorumParameters},
+        remote::ClusterRegistration,
         transport::{BatchId, Connection, ConnectionEvent, NoticeCommand},
     },
     values::Resource,
@@ -33,6 +32,9 @@ const MAX_CHANNELS: usize = 64;
 /// A connection on which calls execute the script, and on which release notices arrive.
 pub(super) struct RedisConnection {
     raw: RawConnection,
+    script: Arc<Script>,
+    /// The registration of the cluster to which the server belongs.
+    cluster: Option<ClusterRegistration>,
     parameters: QuorumParameters,
     /// The unanswered commands in the order of sending, which is the order of their answers.
     unanswered: VecDeque<UnansweredCommand>,
@@ -75,9 +77,11 @@ struct SubscriptionCommand {
 }
 
 impl RedisConnection {
-    pub(super) fn new(raw: RawConnection, parameters: QuorumParameters) -> Self {
+    pub(super) fn new(raw: RawConnection, script: Arc<Script>, parameters: QuorumParameters) -> Self {
         Self {
             raw,
+            script,
+            cluster: None,
             parameters,
             unanswered: VecDeque::new(),
             pending_changes: VecDeque::new(),
@@ -86,6 +90,11 @@ impl RedisConnection {
             events: VecDeque::new(),
             is_settled: false,
         }
+    }
+
+    /// Returns the same connection, to a server of a cluster.
+    pub(super) fn in_cluster(self, registration: ClusterRegistration) -> Self {
+        Self { cluster: Some(registration), ..self }
     }
 
     fn send_command(&mut self, pending: PendingReply, command: Cmd) {
@@ -100,7 +109,7 @@ impl RedisConnection {
     }
 
     fn send_call(&mut self, reference: ScriptReference, batch: BatchId, operations: Arc<[Operation]>) {
-        let command = script::command(reference, &self.parameters, &operations);
+        let command = self.script.command(reference, &self.parameters, &operations);
         self.send_command(PendingReply::Call { batch, operations }, command);
     }
 
@@ -112,6 +121,11 @@ impl RedisConnection {
     /// Drives the connection, and queues the events that result.
     fn advance(&mut self, context: &mut Context<'_>) {
         let is_broken = self.raw.poll_drive(context).is_ready();
+        if let Some(error) = self.raw.pushes.sentry_error() {
+            // An answer that was read together with the end of the sentry may be younger than that end.
+            self.events.push_back(ConnectionEvent::Closed(error));
+            return;
+        }
         let outcome = self.take_answers(context).and_then(|()| self.take_subscriptions(context));
         // If the redis crate drives the connection, only the end of the pushes shows that the connection is broken.
         let pushes = self.raw.take_pushes(context);
@@ -140,12 +154,12 @@ impl RedisConnection {
             self.expect_answers();
             match command.pending {
                 PendingReply::Call { batch, operations } => {
-                    let events = call_events(batch, &operations, answer?);
+                    let events = call_events(&self.script, batch, &operations, answer?);
                     let events = events.map(|event| with_user(event, &self.raw));
                     self.events.extend(events);
                 }
                 PendingReply::Load => {
-                    check_script_name(&answer?.extract_error()?)?;
+                    check_script_name(&self.script, &answer?.extract_error()?)?;
                     self.events.push_back(ConnectionEvent::Loaded);
                 }
             }
@@ -197,7 +211,8 @@ impl RedisConnection {
             }
         };
         let is_on = changes.first()?.is_on;
-        let channels: Vec<_> = changes.iter().map(|change| names::notice_channel(&change.resource)).collect();
+        let channels: Vec<_> =
+            changes.iter().map(|change| self.script.notice_channel(&change.resource)).collect();
         self.raw.pushes.expect(channels.clone());
         let mut connection = self.raw.multiplexed();
         let answering = async move {
@@ -217,7 +232,7 @@ impl Connection for RedisConnection {
     }
 
     fn load(&mut self) {
-        self.send_command(PendingReply::Load, script_load());
+        self.send_command(PendingReply::Load, self.script.load());
     }
 
     fn registered(&mut self, incarnation: Option<Incarnation>) {
@@ -225,12 +240,12 @@ impl Connection for RedisConnection {
     }
 
     fn subscribe(&mut self, resource: &Resource) {
-        self.raw.pushes.listen(names::notice_channel(resource), resource.clone());
+        self.raw.pushes.listen(self.script.notice_channel(resource), resource.clone());
         self.queue_change(SubscriptionChange { resource: resource.clone(), is_on: true });
     }
 
     fn unsubscribe(&mut self, resource: &Resource) {
-        self.raw.pushes.ignore(&names::notice_channel(resource));
+        self.raw.pushes.ignore(&self.script.notice_channel(resource));
         self.queue_change(SubscriptionChange { resource: resource.clone(), is_on: false });
     }
 
@@ -247,14 +262,17 @@ impl Connection for RedisConnection {
 
 impl fmt::Debug for RedisConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisConnection").field("unanswered", &self.unanswered.len()).finish_non_exhaustive()
+        f.debug_struct("RedisConnection")
+            .field("unanswered", &self.unanswered.len())
+            .field("cluster", &self.cluster)
+            .finish_non_exhaustive()
     }
 }
 
 /// Checks the reply to `SCRIPT LOAD`, which is the name of the script.
-fn check_script_name(reply: &Value) -> RedisResult<()> {
+fn check_script_name(script: &Script, reply: &Value) -> RedisResult<()> {
     match reply {
-        Value::BulkString(name) if name == script::name().as_bytes() => Ok(()),
+        Value::BulkString(name) if name == script.name().as_bytes() => Ok(()),
         other => {
             let shown = script::beginning(other);
             let kind = ErrorKind::UnexpectedReturnType;
@@ -282,22 +300,28 @@ fn with_user(event: ConnectionEvent, raw: &RawConnection) -> ConnectionEvent {
 
 /// Converts the reply to a call: the error of an unpublished notice, if any; and then one error for the whole call, or one
 /// answer for each operation. The refusal of a notice precedes the answers, so that the refusal is recorded when the
-/// caller receives the answers. A reply of another shape ends the connection.
+/// caller receives the answers. A reply of another shape ends the connection, and so does the reply of a server that is
+/// no longer the master of the slot.
 fn call_events(
+    script: &Script,
     batch: BatchId,
     operations: &[Operation],
     reply: Value,
 ) -> impl Iterator<Item = ConnectionEvent> {
-    let (event, unpublished, violation) = match reply {
-        Value::ServerError(error) => (failed_call(batch, operations, &RedisError::from(error)), None, None),
+    let (event, unpublished, end) = match reply {
+        Value::ServerError(error) => {
+            let error = RedisError::from(error);
+            let has_moved = error.code() == Some("MOVED");
+            (failed_call(batch, operations, &error), None, has_moved.then(|| classify(&error)))
+        }
         reply => {
-            let CallReply { answers, unpublished, violation } = script::decode(operations, reply);
+            let CallReply { answers, unpublished, violation } = script.decode(operations, reply);
             (ConnectionEvent::Answers { batch, answers }, unpublished, violation)
         }
     };
     let command = NoticeCommand::Publish;
     let refused = unpublished.map(|error| ConnectionEvent::NoticeRefused { command, error });
-    refused.into_iter().chain(std::iter::once(event)).chain(violation.map(ConnectionEvent::Closed))
+    refused.into_iter().chain(std::iter::once(event)).chain(end.map(ConnectionEvent::Closed))
 }
 
 fn failed_call(batch: BatchId, operations: &[Operation], error: &RedisError) -> ConnectionEvent {
@@ -314,9 +338,10 @@ mod tests {
     #[test]
     fn a_server_confirms_the_script_by_its_name() {
         let text = |text: &str| Value::BulkString(text.into());
-        assert!(check_script_name(&text(script::name())).is_ok());
+        let script = Script::standalone();
+        assert!(check_script_name(&script, &text(script.name())).is_ok());
         for reply in [text(&"0a".repeat(20)), text(""), Value::Okay, Value::Nil] {
-            assert!(check_script_name(&reply).is_err(), "{reply:?}");
+            assert!(check_script_name(&script, &reply).is_err(), "{reply:?}");
         }
     }
 }

@@ -17,8 +17,11 @@ use crate::{
     values::NodeError,
 };
 
+/// The name of the connection that asks a cluster for the master of a hash slot.
+const CLIENT_NAME: &str = "redquorum";
+
 /// Opens plain connections to one node of a quorum, for programs that inspect servers. A plain connection has the same
-/// address, credentials, database and TLS as the connections of locks, and leads to the same master of a set.
+/// address, credentials, database and TLS as the connections of locks, and leads to the same master of a set or of a hash slot.
 ///
 /// A plain connection is a connection of the crate `redis`, and speaks RESP3. The server is not checked, so a plain
 /// connection also leads to a server that a quorum refuses. The number of bytes that a server may send is limited on
@@ -40,17 +43,27 @@ impl NodeConnector {
         self.route.address()
     }
 
-    /// Returns the host or the socket path of the node's server; `None` if Sentinels name the server.
+    /// Returns the host or the socket path of the node's server; `None` if Sentinels or a cluster name the server.
     #[must_use]
     pub fn host(&self) -> Option<&str> {
         match &self.route.destination {
             Destination::Server(endpoint) => endpoint.host(),
-            Destination::MasterSet(_) => None,
+            Destination::MasterSet(_) | Destination::HashSlot(_) => None,
         }
     }
 
-    /// Looks up the addresses of the node's host. Returns no address for a node with a socket path, or behind
-    /// Sentinels.
+    /// Returns the hash tag of a node in a Redis Cluster, with its braces. The tag precedes the names of the node's keys.
+    /// Returns `None` for any other node.
+    #[must_use]
+    pub fn hash_tag(&self) -> Option<&str> {
+        match &self.route.destination {
+            Destination::HashSlot(slot) => Some(slot.tag().as_str()),
+            Destination::Server(_) | Destination::MasterSet(_) => None,
+        }
+    }
+
+    /// Looks up the addresses of the node's host. Returns no address for a node with a socket path, behind Sentinels, or
+    /// in a cluster.
     ///
     /// # Errors
     ///
@@ -62,12 +75,12 @@ impl NodeConnector {
     pub async fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         match &self.route.destination {
             Destination::Server(endpoint) => endpoint.addresses().await,
-            Destination::MasterSet(_) => Ok(Vec::new()),
+            Destination::MasterSet(_) | Destination::HashSlot(_) => Ok(Vec::new()),
         }
     }
 
-    /// Returns a connector to the same node at one address of its host; `None` for a node with a socket path, with TLS
-    /// or behind Sentinels. By these connectors, a program can check whether all addresses of a host lead to one
+    /// Returns a connector to the same node at one address of its host; `None` for a node with a socket path, with TLS,
+    /// behind Sentinels, or in a cluster. By these connectors, a program can check whether all addresses of a host lead to one
     /// server.
     #[must_use]
     pub fn at(&self, address: IpAddr) -> Option<Self> {
@@ -76,7 +89,21 @@ impl NodeConnector {
                 let route = Route::to(Destination::Server(endpoint.at(address)?));
                 Some(Self::new(route, self.runtime.clone()))
             }
-            Destination::MasterSet(_) => None,
+            Destination::MasterSet(_) | Destination::HashSlot(_) => None,
+        }
+    }
+
+    /// Returns a connector to one server of the Redis Cluster of this node, with the login and TLS of the node; `None` for
+    /// any other node. By such a connector, a program can check whether the servers have announced addresses that clients
+    /// can reach.
+    #[must_use]
+    pub fn server_of_cluster(&self, host: &str, port: u16) -> Option<Self> {
+        match &self.route.destination {
+            Destination::HashSlot(slot) => {
+                let route = Route::to(Destination::Server(slot.endpoint(host, port)));
+                Some(Self::new(route, self.runtime.clone()))
+            }
+            Destination::Server(_) | Destination::MasterSet(_) => None,
         }
     }
 
@@ -104,6 +131,10 @@ impl NodeConnector {
                 let master = set.master(limit).await?;
                 let opened = self.open(&master.endpoint, config, limit).await;
                 opened.map_err(|error| master.explain(error))
+            }
+            Destination::HashSlot(slot) => {
+                let master = slot.open_master(CLIENT_NAME, limit).await?;
+                self.open(&master.endpoint, config, limit).await
             }
         }
     }

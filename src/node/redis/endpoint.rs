@@ -91,6 +91,14 @@ impl Endpoint {
         Self { role, ..self }
     }
 
+    /// Returns the same endpoint with this port, if the address has a port.
+    pub(super) fn with_port(mut self, number: u16) -> Self {
+        if let Address::Tcp { port, .. } = &mut self.address {
+            *port = number;
+        }
+        self
+    }
+
     /// Returns the same endpoint with the credentials of a provider, which gets the address of the node.
     pub(super) fn with_provider(self, provider: &CredentialsProvider, node: &Arc<str>) -> Self {
         Self { login: self.login.with_provider(provider, node), ..self }

@@ -24,6 +24,8 @@ pub(super) enum ServerRole {
     Master,
     /// A Sentinel, which names the master.
     Sentinel,
+    /// A server of a cluster.
+    ClusterNode,
 }
 
 /// The settings of a connection on which the advice in errors depends.
@@ -39,6 +41,7 @@ impl ServerRole {
         match self {
             Self::Node | Self::Socket => "write rediss://",
             Self::Master => "write rediss+sentinel://, with ?sentinel_tls=no if the Sentinels have no TLS",
+            Self::ClusterNode => "write rediss+cluster://",
             Self::Sentinel => "add ?sentinel_tls=yes, or write rediss+sentinel:// if the master has TLS too",
         }
     }
@@ -48,6 +51,7 @@ impl ServerRole {
         match self {
             Self::Node | Self::Socket => "write redis:// instead of rediss://",
             Self::Master => "write redis+sentinel://, with ?sentinel_tls=yes if the Sentinels have TLS",
+            Self::ClusterNode => "write redis+cluster:// instead of rediss+cluster://",
             Self::Sentinel => {
                 "add ?sentinel_tls=no, or write redis+sentinel:// if the master has no TLS either"
             }
@@ -75,6 +79,12 @@ impl ServerRole {
             }
             (Self::Master, true) => {
                 "the master wants a password: write rediss+sentinel://:PASSWORD@HOST:PORT/NAME"
+            }
+            (Self::ClusterNode, false) => {
+                "the server wants a password: write redis+cluster://:PASSWORD@HOST:PORT"
+            }
+            (Self::ClusterNode, true) => {
+                "the server wants a password: write rediss+cluster://:PASSWORD@HOST:PORT"
             }
             (Self::Sentinel, _) => "the Sentinel wants a password: add ?sentinel_pass=PASSWORD to the url",
         }
@@ -254,6 +264,7 @@ mod tests {
         assert!(refused(ServerRole::Node, true).contains("rediss://:PASSWORD@HOST:PORT"));
         assert!(refused(ServerRole::Socket, false).contains("?pass=PASSWORD"));
         assert!(refused(ServerRole::Master, false).contains("redis+sentinel://:PASSWORD@HOST:PORT/NAME"));
+        assert!(refused(ServerRole::ClusterNode, false).contains("redis+cluster://:PASSWORD@HOST:PORT"));
         assert!(refused(ServerRole::Sentinel, true).contains("?sentinel_pass=PASSWORD"));
     }
 }

@@ -32,6 +32,15 @@ impl HelloReply {
         }
     }
 
+    /// Returns the error of a server that is no part of a cluster.
+    pub(super) fn refusal_of_cluster_node(&self) -> Option<NodeError> {
+        match self.mode.as_deref() {
+            Some("cluster") => None,
+            Some("sentinel") => Some(NodeError::SentinelMode),
+            _ => Some(NodeError::StandaloneMode),
+        }
+    }
+
     pub(super) fn is_replica(&self) -> bool {
         matches!(self.role.as_deref(), Some("replica" | "slave"))
     }
@@ -69,6 +78,15 @@ mod tests {
         }
         assert_eq!(hello_reply(&[]).refusal(), None);
         assert_eq!(HelloReply::read(&Value::Okay).refusal(), None);
+    }
+
+    #[test]
+    fn a_node_in_a_cluster_needs_the_mode_of_a_cluster() {
+        let refusal = |fields: &[(&str, &str)]| hello_reply(fields).refusal_of_cluster_node();
+        assert_eq!(refusal(&[("mode", "cluster"), ("role", "replica")]), None);
+        assert_eq!(refusal(&[("mode", "sentinel")]), Some(NodeError::SentinelMode));
+        assert_eq!(refusal(&[("mode", "standalone")]), Some(NodeError::StandaloneMode));
+        assert_eq!(refusal(&[]), Some(NodeError::StandaloneMode));
     }
 
     #[test]

@@ -2,14 +2,15 @@
 //!
 //! | module | part |
 //! |---|---|
-//! | `url`, `url_source`, `route`, `endpoint`, `sentinel`, `address`, `node_urls` | the urls of nodes, and the servers to which they lead |
+//! | `url`, `url_source`, `route`, `endpoint`, `address`, `node_urls` | the urls of nodes, and the servers to which they lead |
+//! | `sentinel`, `hash_slot`, `named_master` | nodes whose server changes: the master of a set, and the master of a hash slot of a cluster |
 //! | `login`, `lookup`, `own_threads` | credentials and addresses, which each dial fetches again |
 //! | `tls`, `tls_config`, `opening_stream` | TLS, and the certificates |
 //! | `hello_reply`, `handshake_error`, `raw_connection`, `push_receiver`, `read_budget`, `waker_filter` | a connection of the redis crate, with its limits |
 //! | `connection`, `script`, `stamp`, `wire_values`, `classify` | operations and answers on the wire |
 //! | `connector` | plain connections for programs that inspect servers |
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, FutureExt};
 
@@ -32,16 +33,18 @@ pub(crate) use self::{
     tls::TlsSettings,
 };
 use self::{
-    connection::RedisConnection, raw_connection::RawConnection, route::Destination, sentinel::MasterSet,
+    connection::RedisConnection, hash_slot::HashSlot, raw_connection::RawConnection, route::Destination,
+    script::Script, sentinel::MasterSet,
 };
 use crate::{
     node::{
         dial::DialLimit,
+        names,
         parameters::QuorumParameters,
-        remote::{ConnectionConfig, RemoteNode},
+        remote::{ConnectedServers, ConnectionConfig, RemoteNode},
         transport::{Connection, Transport},
     },
-    values::NodeError,
+    values::{NodeError, Resource},
 };
 
 mod address;
@@ -51,9 +54,11 @@ mod connection;
 mod connector;
 mod endpoint;
 mod handshake_error;
+mod hash_slot;
 mod hello_reply;
 mod login;
 mod lookup;
+mod named_master;
 mod node_urls;
 #[cfg(feature = "tls")]
 mod opening_stream;
@@ -82,12 +87,18 @@ mod url_source;
 mod waker_filter;
 mod wire_values;
 
+/// The additional length of a quarantine in a cluster. After a forced failover, the former master of a slot may vote
+/// until it learns of its successor, which takes the messages of the cluster much less than a second.
+const FORCED_FAILOVER: Duration = Duration::from_secs(1);
+
 /// The transport of one node. Each dial opens a connection to the server of the node.
 #[derive(Debug)]
 pub(crate) struct RedisTransport {
     route: Route,
+    script: Arc<Script>,
     parameters: QuorumParameters,
     client_name: String,
+    connected_servers: ConnectedServers,
 }
 
 impl RedisTransport {
@@ -102,13 +113,33 @@ impl RedisTransport {
     }
 
     fn new(route: Route, mut parameters: QuorumParameters, config: &ConnectionConfig) -> Self {
-        if let Destination::MasterSet(_) = route.destination {
+        let script = match &route.destination {
+            Destination::Server(_) | Destination::MasterSet(_) => Script::standalone(),
+            Destination::HashSlot(slot) => {
+                parameters.quarantine.lasts += FORCED_FAILOVER;
+                Arc::clone(slot.script())
+            }
+        };
+        if let Destination::MasterSet(_) | Destination::HashSlot(_) = route.destination {
             // A restarted server no longer votes in its former incarnation. A replaced master may still vote for
-            // clients that reach it, beside the new master of the set. Therefore renewals by the new master
+            // clients that reach it, beside the new master of the set or slot. Therefore renewals by the new master
             // count only after the whole quarantine.
             parameters.quarantine.renewals_after = parameters.quarantine.lasts;
         }
-        Self { route, parameters, client_name: config.label.as_client_name() }
+        let client_name = config.label.as_client_name();
+        Self { route, script, parameters, client_name, connected_servers: config.connected_servers.clone() }
+    }
+
+    /// Returns a connection to the server of the node.
+    fn connection(&self, raw: RawConnection) -> RedisConnection {
+        RedisConnection::new(raw, Arc::clone(&self.script), self.parameters.clone())
+    }
+
+    /// Connects to the master of a hash slot. Refuses a cluster that is another node of the client.
+    async fn open_slot(&self, slot: &HashSlot, limit: DialLimit<'_>) -> Result<RedisConnection, NodeError> {
+        let master = slot.open_master(&self.client_name, limit).await?;
+        let registration = self.connected_servers.register_cluster(self.route.address(), master.members)?;
+        Ok(self.connection(master.raw).in_cluster(registration))
     }
 
     /// Connects to the server that the Sentinels name, and refuses a replica by its reply to `HELLO`. For a client that
@@ -131,27 +162,28 @@ impl RedisTransport {
 impl Transport for RedisTransport {
     fn dial<'a>(&'a self, limit: DialLimit<'a>) -> BoxFuture<'a, Result<Box<dyn Connection>, NodeError>> {
         async move {
-            let raw = match &self.route.destination {
+            let connection = match &self.route.destination {
                 Destination::Server(endpoint) => {
-                    RawConnection::open_node(endpoint, &self.client_name, limit).await?.0
+                    self.connection(RawConnection::open_node(endpoint, &self.client_name, limit).await?.0)
                 }
-                Destination::MasterSet(set) => self.open_master(set, limit).await?,
+                Destination::MasterSet(set) => self.connection(self.open_master(set, limit).await?),
+                Destination::HashSlot(slot) => self.open_slot(slot, limit).await?,
             };
-            let connection: Box<dyn Connection> =
-                Box::new(RedisConnection::new(raw, self.parameters.clone()));
+            let connection: Box<dyn Connection> = Box::new(connection);
             Ok(connection)
         }
         .boxed()
     }
 
     fn follows_master(&self) -> bool {
-        matches!(self.route.destination, Destination::MasterSet(_))
+        matches!(self.route.destination, Destination::MasterSet(_) | Destination::HashSlot(_))
     }
-}
 
-/// Returns the command that loads the script.
-fn script_load() -> redis::Cmd {
-    let mut command = redis::cmd("SCRIPT");
-    command.arg("LOAD").arg(script::source());
-    command
+    fn shared_topic(&self, topic: &Resource) -> Resource {
+        match self.route.destination {
+            // The hash tag precedes the resource, so that different resources have different channels.
+            Destination::HashSlot(_) => topic.clone(),
+            Destination::Server(_) | Destination::MasterSet(_) => names::shared_key_alias(topic),
+        }
+    }
 }

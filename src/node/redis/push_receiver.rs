@@ -23,7 +23,11 @@ use crate::{
 /// other pushes are dropped unread. Therefore a server that pushes without end does not fill the memory, even if no
 /// task takes the pushes.
 #[derive(Debug)]
-pub(super) struct PushReceiver(Arc<SharedPushes>);
+pub(super) struct PushReceiver {
+    shared: Arc<SharedPushes>,
+    /// Whether the connection has a sentry.
+    has_sentry: bool,
+}
 
 /// The sending end, which belongs to the redis crate. The crate drops this end with the connection at the latest.
 pub(super) struct PushSender(Arc<SharedPushes>);
@@ -52,6 +56,9 @@ struct PushState {
     channels: HashMap<Vec<u8>, Resource>,
     /// The unconfirmed channels of the subscription command in flight.
     unconfirmed: Vec<Vec<u8>>,
+    /// The channel of the sentry, if the server is part of a cluster.
+    sentry: Option<Vec<u8>>,
+    is_sentry_lost: bool,
     buffer: PushBuffer,
 }
 
@@ -60,28 +67,46 @@ impl PushReceiver {
         let shared =
             SharedPushes { state: Mutex::default(), reader: AtomicWaker::new(), budget: Arc::clone(budget) };
         let shared = Arc::new(shared);
-        (Self(Arc::clone(&shared)), PushSender(shared))
+        (Self { shared: Arc::clone(&shared), has_sentry: false }, PushSender(shared))
     }
 
     /// Records the notices of a channel from now on.
     pub(super) fn listen(&self, channel: Vec<u8>, resource: Resource) {
-        mutex::lock(&self.0.state).channels.insert(channel, resource);
+        mutex::lock(&self.shared.state).channels.insert(channel, resource);
     }
 
     pub(super) fn ignore(&self, channel: &[u8]) {
-        mutex::lock(&self.0.state).channels.remove(channel);
+        mutex::lock(&self.shared.state).channels.remove(channel);
     }
 
     /// Sets the channels that the server must confirm as subscribed or unsubscribed. Each confirmation removes its
     /// channel, so no channel is left when the server has answered.
     pub(super) fn expect(&self, channels: Vec<Vec<u8>>) {
-        mutex::lock(&self.0.state).unconfirmed = channels;
+        mutex::lock(&self.shared.state).unconfirmed = channels;
+    }
+
+    /// Sets the sharded channel of the sentry: if the server ends this subscription, the server has lost the slot. The
+    /// server must confirm the subscription next.
+    pub(super) fn expect_sentry(&mut self, channel: Vec<u8>) {
+        self.has_sentry = true;
+        let mut state = mutex::lock(&self.shared.state);
+        state.unconfirmed = vec![channel.clone()];
+        state.sentry = Some(channel);
+    }
+
+    /// Returns the error of a server that has lost the slot; `None` if the sentry lasts, or there is none.
+    pub(super) fn sentry_error(&self) -> Option<NodeError> {
+        if !self.has_sentry {
+            return None;
+        }
+        let is_lost = mutex::lock(&self.shared.state).is_sentry_lost;
+        is_lost.then(|| NodeError::NoSlotMaster("the server is no longer the master of the slot".into()))
     }
 
     /// Takes the received pushes, and registers the task of `context` for the next one.
     pub(super) fn take(&self, context: &Context<'_>) -> PushBuffer {
-        self.0.reader.register(context.waker());
-        std::mem::take(&mut mutex::lock(&self.0.state).buffer)
+        self.shared.reader.register(context.waker());
+        std::mem::take(&mut mutex::lock(&self.shared.state).buffer)
     }
 }
 
@@ -100,6 +125,10 @@ impl PushState {
             }
             PushKind::Disconnection => {
                 self.buffer.has_ended = true;
+                true
+            }
+            PushKind::SUnsubscribe if self.sentry.as_deref() == Some(channel) => {
+                self.is_sentry_lost = true;
                 true
             }
             // The redis crate keeps the name of every confirmed channel, so a server could fill the memory by
@@ -215,6 +244,22 @@ mod tests {
             matches!(fixture.buffer().error, Some(NodeError::Protocol(_))),
             "all expected confirmations have arrived before"
         );
+    }
+
+    #[test]
+    fn the_end_of_the_sentry_is_recorded_for_good() {
+        let mut fixture = Fixture::new();
+        assert_eq!(fixture.pushes.sentry_error(), None);
+        fixture.pushes.expect_sentry(b"sentry".into());
+        for (kind, is_lost) in [
+            (PushKind::SSubscribe, false),
+            (PushKind::SMessage, false),
+            (PushKind::SUnsubscribe, true),
+            (PushKind::SSubscribe, true),
+        ] {
+            fixture.push(kind.clone(), "sentry");
+            assert_eq!(fixture.pushes.sentry_error().is_some(), is_lost, "{kind:?}");
+        }
     }
 
     #[test]

@@ -83,6 +83,21 @@ impl RawConnection {
         error.with_user(self.acl_user.as_deref())
     }
 
+    /// Connects to a server of a cluster, and names the connection.
+    pub(super) async fn open_cluster_node(
+        endpoint: &Endpoint,
+        name: &str,
+        limit: DialLimit<'_>,
+    ) -> Result<Self, NodeError> {
+        let mut raw = Self::open(endpoint, limit).await?;
+        let hello = raw.start_hello(name);
+        let hello = limit.step(DialStep::Login, raw.receive(hello)).await??;
+        match HelloReply::read(&hello).refusal_of_cluster_node() {
+            Some(refusal) => Err(refusal),
+            None => Ok(raw),
+        }
+    }
+
     /// Connects to a server that may be a node, selects the database, and names the connection.
     pub(super) async fn open_node(
         endpoint: &Endpoint,
@@ -90,8 +105,7 @@ impl RawConnection {
         limit: DialLimit<'_>,
     ) -> Result<(Self, HelloReply), NodeError> {
         let mut raw = Self::open(endpoint, limit).await?;
-        let mut hello = redis::cmd("HELLO");
-        let hello = raw.start(hello.arg(3).arg("SETNAME").arg(name).clone());
+        let hello = raw.start_hello(name);
         let database = endpoint.database();
         let selected = (database != 0).then(|| {
             let mut select = redis::cmd("SELECT");
@@ -109,9 +123,20 @@ impl RawConnection {
         Ok((raw, hello_reply))
     }
 
+    fn start_hello(&self, name: &str) -> PendingAnswer {
+        let mut hello = redis::cmd("HELLO");
+        self.start(hello.arg(3).arg("SETNAME").arg(name).clone())
+    }
+
     /// Waits for an answer, for handshakes and for queries of Sentinels. A
     /// [`RedisConnection`](super::connection::RedisConnection) polls for answers instead.
-    pub(super) async fn receive(&mut self, mut answering: PendingAnswer) -> Result<Value, NodeError> {
+    pub(super) async fn receive(&mut self, answering: PendingAnswer) -> Result<Value, NodeError> {
+        let reply = self.receive_reply(answering).await?;
+        reply.extract_error().map_err(|error| self.with_user(self.node_error(&error)))
+    }
+
+    /// Waits for a reply, which may be the error of the server.
+    pub(super) async fn receive_reply(&mut self, mut answering: PendingAnswer) -> Result<Value, NodeError> {
         let answer = poll_fn(|context| {
             let is_broken = self.poll_drive(context).is_ready();
             match self.poll_answer(&mut answering, context) {
@@ -121,7 +146,7 @@ impl RawConnection {
         });
         let answer = answer.await;
         self.budget.reset();
-        answer.and_then(Value::extract_error).map_err(|error| self.with_user(self.node_error(&error)))
+        answer.map_err(|error| self.with_user(self.node_error(&error)))
     }
 
     /// Puts a command into the queue of the connection. The connection must be [driven](Self::poll_drive) before the

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{endpoint::Endpoint, login::CredentialsProvider, sentinel::MasterSet, tls::TlsSettings, url};
+use super::{
+    endpoint::Endpoint, hash_slot::HashSlot, login::CredentialsProvider, sentinel::MasterSet,
+    tls::TlsSettings, url,
+};
 use crate::error::ConfigError;
 
-/// The route to a node: to one server, or to the present master of a set.
+/// The route to a node: to one server, to the present master of a set, or to the present master of a hash slot.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(super) destination: Destination,
@@ -16,6 +19,7 @@ pub(crate) struct Route {
 pub(super) enum Destination {
     Server(Endpoint),
     MasterSet(MasterSet),
+    HashSlot(HashSlot),
 }
 
 impl Route {
@@ -39,6 +43,7 @@ impl Route {
         let address = match &destination {
             Destination::Server(endpoint) => endpoint.address(),
             Destination::MasterSet(set) => set.address(),
+            Destination::HashSlot(slot) => slot.address(),
         };
         Self { destination, address: address.into() }
     }
@@ -58,8 +63,14 @@ impl Route {
             Destination::MasterSet(set) => {
                 Destination::MasterSet(set.with_providers(server, sentinels, &address))
             }
+            Destination::HashSlot(slot) => Destination::HashSlot(slot.with_provider(server, &address)),
         };
         Self { destination, address }
+    }
+
+    /// Whether the node is in a Redis Cluster.
+    pub(crate) fn is_in_cluster(&self) -> bool {
+        matches!(self.destination, Destination::HashSlot(_))
     }
 
     /// Returns the address of the node, which is the same for all spellings of the url and for all masters of a set.

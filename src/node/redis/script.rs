@@ -3,13 +3,16 @@
 //! All operations share one script. If each operation had its own script, a server could lack the script of a lock and
 //! have the script of the unlock that follows. The unlock would then be executed before the lock.
 
-use std::{fmt, sync::LazyLock};
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
 use redis::Cmd;
 
 use crate::{
     node::{
-        names,
+        names::{self, HashTag},
         operation::{
             Answer, Arguments, FAST_PATHS, OTHER_SCRIPTS, Operation, ScriptReply, USUAL_SCRIPTS, Value,
             fingerprint, text,
@@ -21,19 +24,159 @@ use crate::{
         },
         ttl::whole_milliseconds,
     },
-    values::NodeError,
+    values::{NodeError, Resource},
 };
 
 #[cfg(all(test, unix))]
 mod tests;
 
-/// The text of the script: a loop over the operations of a call, with the fast paths of frequent operations.
+/// The beginning of an expression for the number of listeners of a channel, on a node in a cluster. `PUBLISH` sends a
+/// notice to every server of the cluster. All listeners of the node are connected to the same server as the script, so
+/// the script does not publish without a listener there.
+const ZERO_WITHOUT_LISTENERS_OR: &str = "redis.pcall('PUBSUB', 'NUMSUB', channel)[2] == 0 and 0 or ";
+
+/// The script of a node, with the names that the node's resources have on its server.
+#[derive(Debug)]
+pub(crate) struct Script {
+    text: String,
+    name: String,
+    /// The hash tag of a node in a cluster.
+    tag: Option<HashTag>,
+}
+
+static STANDALONE: LazyLock<Arc<Script>> = LazyLock::new(|| Arc::new(Script::new(None)));
+
+impl Script {
+    /// Returns the script of a node whose server is no part of a cluster.
+    pub(crate) fn standalone() -> Arc<Self> {
+        Arc::clone(&STANDALONE)
+    }
+
+    /// Returns the script of a node in a cluster.
+    pub(crate) fn with_tag(tag: HashTag) -> Arc<Self> {
+        Arc::new(Self::new(Some(tag)))
+    }
+
+    fn new(tag: Option<HashTag>) -> Self {
+        let publishing = if tag.is_some() { ZERO_WITHOUT_LISTENERS_OR } else { "" };
+        let text = template().replace("$ZERO_WITHOUT_LISTENERS_OR ", publishing);
+        let text = names::substitute_names(&text, tag.as_ref());
+        let name = redis::Script::new(&text).get_hash().to_owned();
+        Self { text, name, tag }
+    }
+
+    /// Returns the text of the script: a loop over the operations of a call, with the fast paths of frequent
+    /// operations.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the name of the script in the caches of servers: the SHA-1 of its text, in hexadecimal digits. A server
+    /// executes the script by this name if the server has the script.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the command that loads the script.
+    pub(crate) fn load(&self) -> Cmd {
+        let mut command = redis::cmd("SCRIPT");
+        command.arg("LOAD").arg(&self.text);
+        command
+    }
+
+    /// Returns the channel of the notices of a resource or of another topic.
+    pub(crate) fn notice_channel(&self, topic: &Resource) -> Vec<u8> {
+        match &self.tag {
+            Some(tag) => tag.notice_channel(topic),
+            None => names::notice_channel(topic),
+        }
+    }
+
+    /// Returns the call that executes `operations` in order.
+    ///
+    /// ```text
+    /// EVALSHA name | EVAL text  numkeys  resources of all operations ... [metadata]
+    ///         stamp counter_ttl guard+max_ttl+hand_over
+    ///         { lock | try | turn | head | unlock | release | release_late | renew | share | unshare | unshare_late  arguments ...
+    ///         | [shared which] operation resources-count arguments ... } ...
+    /// ```
+    ///
+    /// In a cluster, the key of the node metadata is the last key of each call. While the slot moves to another server,
+    /// this key makes the server refuse the call before the script begins, because not all keys of the call are on one
+    /// server.
+    pub(crate) fn command(
+        &self,
+        reference: ScriptReference,
+        parameters: &QuorumParameters,
+        operations: &[Operation],
+    ) -> Cmd {
+        // Capacity for the most frequent calls, so that the buffers do not grow.
+        let mut command = Cmd::with_capacity(7 + 8 * operations.len(), 256 + 128 * operations.len());
+        match reference {
+            ScriptReference::Name => command.arg("EVALSHA").arg(self.name()),
+            ScriptReference::Text => command.arg("EVAL").arg(self.text()),
+        };
+        let count = operations.iter().map(|operation| operation.resources().len()).sum::<usize>();
+        command.arg(count + usize::from(self.tag.is_some()));
+        let resources = operations.iter().flat_map(Operation::resources);
+        match &self.tag {
+            None => resources.for_each(|resource| {
+                command.arg(resource.as_bytes());
+            }),
+            Some(tag) => {
+                resources.for_each(|resource| {
+                    command.arg(tag.add_to(resource));
+                });
+                command.arg(tag.metadata());
+            }
+        }
+        let QuorumParameters { guard, max_ttl, counter_ttl, hand_over, .. } = parameters;
+        let guard = match guard {
+            RestartGuard::PerConnection => "connection",
+            RestartGuard::PerVote => "vote",
+            RestartGuard::Off => "off",
+        };
+        let (max_ttl, hand_over) = (whole_milliseconds(*max_ttl), whole_milliseconds(*hand_over));
+        let mut arguments = Arguments::new(&mut command);
+        arguments.joined(format_args!("{}", Stamp::of(parameters))).ttl(*counter_ttl);
+        arguments.joined(format_args!("{guard} {max_ttl} {hand_over}"));
+        for operation in operations {
+            operation.as_dyn().encode(&mut arguments, parameters);
+        }
+        command
+    }
+
+    /// Decodes the reply to `operations`.
+    pub(crate) fn decode(&self, operations: &[Operation], mut reply: redis::Value) -> CallReply {
+        let unpublished = take_unpublished(operations.len(), &mut reply);
+        let violation = match &reply {
+            redis::Value::Array(answers) if answers.len() == operations.len() => None,
+            redis::Value::ServerError(_) => None,
+            other => Some(misshapen(other)),
+        };
+        let mut answers = decode_answers(operations, reply);
+        if let Some(tag) = &self.tag {
+            answers.iter_mut().for_each(|answer| remove_tag(answer, tag));
+        }
+        CallReply { answers, unpublished, violation }
+    }
+}
+
+/// Removes the hash tag from the resources in an answer. Resources of another tag belong to another node.
+fn remove_tag(answer: &mut Answer, tag: &HashTag) {
+    if let Answer::Listed(page) = answer {
+        page.resources =
+            page.resources.iter().filter_map(|resource| tag.remove_from(resource.as_bytes())).collect();
+    }
+}
+
+/// Returns the text of the script with variables in the place of names.
 ///
 /// All general paths are functions, which are defined in groups when an operation of the call first needs them, for the
 /// reason in `node.lua`. The first group has the functions of the usual operations, and functions of all operations.
 /// `node.define` defines the functions of readers by the name `share`, and the functions of wait queues by the name
 /// `wake_next`. Any other name stands for the last group, [`OTHER_SCRIPTS`], which includes wait queues.
-static TEXT: LazyLock<String> = LazyLock::new(|| {
+fn template() -> String {
     let usual = [
         include_str!("scripts/node.lua"),
         include_str!("scripts/execute.lua"),
@@ -42,7 +185,7 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
         include_str!("scripts/writing.lua"),
         include_str!("scripts/publishing.lua"),
     ];
-    let text = [
+    [
         &["local function define(braced)\n"][..],
         &usual,
         USUAL_SCRIPTS,
@@ -54,9 +197,8 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
         &["end\nreturn node\nend\n", &dispatch()],
     ]
     .concat()
-    .concat();
-    names::substitute_names(&text)
-});
+    .concat()
+}
 
 /// Returns the loop over the operations, with each fast path inserted as text.
 ///
@@ -68,24 +210,13 @@ fn dispatch() -> String {
     texts.fold(include_str!("scripts/dispatch.lua").to_owned(), |text, (name, path)| text.replace(name, path))
 }
 
-/// Returns the text of the script.
-pub(crate) fn source() -> &'static str {
-    &TEXT
-}
-
-/// Returns the commands that the script calls, in lower case and in order.
+/// Returns the commands that the script of a node calls, in lower case and in order.
 #[cfg(feature = "__command")]
 pub(crate) fn commands() -> std::collections::BTreeSet<String> {
-    let calls = ["redis.call('", "redis.pcall('"].into_iter().flat_map(|call| source().split(call).skip(1));
+    let script = Script::standalone();
+    let calls =
+        ["redis.call('", "redis.pcall('"].into_iter().flat_map(|call| script.text().split(call).skip(1));
     calls.filter_map(|rest| rest.split('\'').next()).map(str::to_lowercase).collect()
-}
-
-/// The name of the script in the caches of servers: the SHA-1 of its text, in hexadecimal digits.
-static NAME: LazyLock<String> = LazyLock::new(|| redis::Script::new(source()).get_hash().to_owned());
-
-/// Returns the name of the script, by which a server executes the script if the server has it.
-pub(crate) fn name() -> &'static str {
-    &NAME
 }
 
 /// The way in which a call refers to the script.
@@ -94,45 +225,6 @@ pub(crate) enum ScriptReference {
     Name,
     /// The whole text, which the server keeps. Only the registration on a server that lacks the script has the text.
     Text,
-}
-
-/// Returns the call that executes `operations` in order.
-///
-/// ```text
-/// EVALSHA name | EVAL text  numkeys  resources of all operations ...
-///         stamp counter_ttl guard+max_ttl+hand_over
-///         { lock | try | turn | head | unlock | release | release_late | renew | share | unshare | unshare_late  arguments ...
-///         | [shared which] operation resources-count arguments ... } ...
-/// ```
-pub(crate) fn command(
-    reference: ScriptReference,
-    parameters: &QuorumParameters,
-    operations: &[Operation],
-) -> Cmd {
-    // Capacity for the most frequent calls, so that the buffers do not grow.
-    let mut command = Cmd::with_capacity(7 + 8 * operations.len(), 256 + 128 * operations.len());
-    match reference {
-        ScriptReference::Name => command.arg("EVALSHA").arg(name()),
-        ScriptReference::Text => command.arg("EVAL").arg(source()),
-    };
-    command.arg(operations.iter().map(|operation| operation.resources().len()).sum::<usize>());
-    for resource in operations.iter().flat_map(Operation::resources) {
-        command.arg(resource.as_bytes());
-    }
-    let QuorumParameters { guard, max_ttl, counter_ttl, hand_over, .. } = parameters;
-    let guard = match guard {
-        RestartGuard::PerConnection => "connection",
-        RestartGuard::PerVote => "vote",
-        RestartGuard::Off => "off",
-    };
-    let (max_ttl, hand_over) = (whole_milliseconds(*max_ttl), whole_milliseconds(*hand_over));
-    let mut arguments = Arguments::new(&mut command);
-    arguments.joined(format_args!("{}", Stamp::of(parameters))).ttl(*counter_ttl);
-    arguments.joined(format_args!("{guard} {max_ttl} {hand_over}"));
-    for operation in operations {
-        operation.as_dyn().encode(&mut arguments, parameters);
-    }
-    command
 }
 
 /// The decoded reply to one call.
@@ -145,17 +237,6 @@ pub(crate) struct CallReply {
     /// The error if the reply has not the shape of a reply to these operations. Later replies on the connection may then
     /// be the replies to other calls.
     pub(crate) violation: Option<NodeError>,
-}
-
-/// Decodes the reply to `operations`.
-pub(crate) fn decode(operations: &[Operation], mut reply: redis::Value) -> CallReply {
-    let unpublished = take_unpublished(operations.len(), &mut reply);
-    let violation = match &reply {
-        redis::Value::Array(answers) if answers.len() == operations.len() => None,
-        redis::Value::ServerError(_) => None,
-        other => Some(misshapen(other)),
-    };
-    CallReply { answers: decode_answers(operations, reply), unpublished, violation }
 }
 
 /// Removes the error of an unpublished notice, which follows the answers to this number of operations.

@@ -13,6 +13,7 @@ use super::{
     handshake_error::ServerRole,
     login::{CredentialsProvider, Login},
     lookup::Lookups,
+    named_master::NamedMaster,
     raw_connection::RawConnection,
     tls::Connector,
 };
@@ -33,38 +34,6 @@ pub(super) struct MasterSet {
     /// The number of failures. Modulo the number of Sentinels, this number is the index of the Sentinel that a dial
     /// queries first, so the dial after a failure begins with another Sentinel.
     first: AtomicUsize,
-}
-
-/// The master that a Sentinel names.
-#[derive(Debug)]
-pub(super) struct NamedMaster {
-    pub(super) endpoint: Endpoint,
-    /// The address of the Sentinel.
-    sentinel: String,
-}
-
-impl NamedMaster {
-    /// Adds the address of the master to an error. The url has only the addresses of the Sentinels, and the Sentinels
-    /// may name an address that this client cannot reach.
-    pub(super) fn explain(&self, error: NodeError) -> NodeError {
-        let explained = |why: &str| {
-            let (master, sentinel) = (self.endpoint.address(), &self.sentinel);
-            format!("the master {master}, which the Sentinel {sentinel} names: {why}").into()
-        };
-        match error {
-            NodeError::Unreachable(why) => NodeError::Unreachable(explained(&why)),
-            NodeError::DialTimedOut(why) => NodeError::DialTimedOut(explained(&why)),
-            NodeError::NoAuth(why) => NodeError::NoAuth(explained(&why)),
-            NodeError::NoPermission(why) => NodeError::NoPermission(explained(&why)),
-            NodeError::Tls(why) => NodeError::Tls(explained(&why)),
-            NodeError::Protocol(why) => NodeError::Protocol(explained(&why)),
-            NodeError::Server(why) => NodeError::Server(explained(&why)),
-            NodeError::TimedOut | NodeError::Disconnected => {
-                NodeError::Unreachable(explained(&error.to_string()))
-            }
-            other => other,
-        }
-    }
 }
 
 impl MasterSet {
@@ -114,7 +83,7 @@ impl MasterSet {
                 Ok((host, port)) => {
                     return Ok(NamedMaster {
                         endpoint: self.endpoint(&host, port),
-                        sentinel: sentinel.address(),
+                        named_by: format!("the Sentinel {}", sentinel.address()),
                     });
                 }
                 Err(why) => failures.push(format!("{}: {why}", sentinel.address())),

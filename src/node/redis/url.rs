@@ -4,13 +4,23 @@
 use redis::{Client, IntoConnectionInfo, parse_redis_url};
 
 use super::{
-    address, endpoint::Endpoint, handshake_error::ServerRole, login::Login, route::Destination,
-    sentinel::MasterSet, tls::TlsSettings,
+    address, endpoint::Endpoint, handshake_error::ServerRole, hash_slot::HashSlot, login::Login,
+    route::Destination, sentinel::MasterSet, tls::TlsSettings,
 };
-use crate::error::ConfigError;
+use crate::{error::ConfigError, node::names::HashTag};
 
 /// The default port of Sentinels.
 const SENTINEL_PORT: u16 = 26379;
+
+/// The default port of the servers of a cluster.
+const CLUSTER_PORT: u16 = 6379;
+
+/// The default name of a hash tag.
+const HASH_TAG: &str = "redquorum";
+
+/// The largest length of the name of a hash tag. The name is part of all keys of the node, and nodes list no lock with a
+/// name that is much longer than the longest resource.
+const MAX_HASH_TAG: usize = 32;
 
 /// The reason in the error of a master set without a name. The likely cause is a blank between Sentinels, which cuts
 /// the url in two. The first part then has no name.
@@ -36,6 +46,8 @@ pub(super) fn parse(url: &str, tls_settings: &mut TlsSettings) -> Result<Destina
     match scheme.to_ascii_lowercase().as_str() {
         "redis+sentinel" | "valkey+sentinel" => master_set(url, rest, false, tls_settings),
         "rediss+sentinel" | "valkeys+sentinel" => master_set(url, rest, true, tls_settings),
+        "redis+cluster" | "valkey+cluster" => hash_slot(url, rest, false, tls_settings),
+        "rediss+cluster" | "valkeys+cluster" => hash_slot(url, rest, true, tls_settings),
         _ => server(url, tls_settings),
     }
 }
@@ -101,14 +113,15 @@ fn server(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, Conf
 fn fault_of_text(text: &str) -> String {
     let fault = match text.split_once("://") {
         None => "no `scheme://` begins it",
-        // Such as redis+cluster and redis-cluster, which other libraries use.
+        // Such as redis-cluster, which other libraries use.
         Some((scheme, _)) if scheme.to_ascii_lowercase().contains("cluster") => {
-            "a Redis Cluster cannot be a node: name standalone masters, such as three small servers beside the cluster \
-             (docs/CLUSTER.md)"
+            "the scheme of a Redis Cluster is redis+cluster or rediss+cluster: read first what a cluster as one node \
+             promises, and what three small servers beside the cluster promise (docs/CLUSTER.md)"
         }
         Some((scheme, _)) if !SCHEMES.contains(&&*scheme.to_ascii_lowercase()) => {
-            "its scheme is none of redis, rediss, unix and redis+sentinel (or valkey, valkeys, redis+unix, valkey+unix, \
-             rediss+sentinel, valkey+sentinel and valkeys+sentinel)"
+            "its scheme is none of redis, rediss, unix, redis+sentinel and redis+cluster (or valkey, valkeys, redis+unix, \
+             valkey+unix, rediss+sentinel, valkey+sentinel, valkeys+sentinel, rediss+cluster, valkey+cluster and \
+             valkeys+cluster)"
         }
         Some((_, rest)) if has_invalid_port(rest) => INVALID_PORT,
         Some(_) => "it is no url of a server",
@@ -145,31 +158,8 @@ fn master_set(
         .into(),
     };
     let (authority, tail) = rest.split_once('/').ok_or_else(|| refused(NO_NAME.to_owned()))?;
-    let (credentials, hosts) = match authority.rsplit_once('@') {
-        Some((credentials, hosts)) => (format!("{credentials}@"), hosts),
-        None => (String::new(), authority),
-    };
-    // Each Sentinel is parsed as a url of one host. These urls differ in the host alone, so the last one also has the
-    // parts that all have in common.
-    let mut addresses = Vec::new();
-    let mut last = None;
-    for host in hosts.split(',') {
-        let parsed = parse_redis_url(&format!("redis://{credentials}{host}/{tail}"));
-        let parsed = parsed.ok_or_else(|| {
-            refused(
-                "a host or a port of a Sentinel cannot be read (a port is a number from 1 to 65535)"
-                    .to_owned(),
-            )
-        })?;
-        let sentinel = parsed.host_str().filter(|host| !host.is_empty());
-        let sentinel = sentinel.ok_or_else(|| refused("a Sentinel without a host".to_owned()))?;
-        addresses.push((sentinel.to_owned(), parsed.port().unwrap_or(SENTINEL_PORT)));
-        last = Some(parsed);
-    }
-    let Some(mut common) = last else { return Err(refused("no Sentinels".to_owned())) };
-    if common.fragment().is_some() {
-        return Err(refused("a `#` in it has to be written as %23".to_owned()));
-    }
+    let (addresses, common) = hosts_in(authority, tail, "Sentinel", SENTINEL_PORT).map_err(refused)?;
+    let mut common = parse_redis_url(&common).ok_or_else(|| refused("it is no url".to_owned()))?;
     let name = common.path().trim_matches('/').to_owned();
     if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
         let rule = "the name of a master set has letters, digits, '-', '_' and '.' alone";
@@ -227,6 +217,95 @@ fn master_set(
         Login::new(settings, database),
         master_connector,
     )))
+}
+
+/// Parses `[user:password@]host[:port],...` `[/name]`. `is_secured`: the scheme requires TLS.
+fn hash_slot(
+    url: &str,
+    rest: &str,
+    is_secured: bool,
+    tls_settings: &mut TlsSettings,
+) -> Result<Destination, ConfigError> {
+    let refused = |reason: String| ConfigError::Url {
+        url: address::without_password(url).into(),
+        reason: format!(
+            "{reason}: write the url of a Redis Cluster like redis+cluster://10.0.0.1:6379,10.0.0.2:6379 or \
+             redis+cluster://10.0.0.1:6379,10.0.0.2:6379/name, and {ESCAPES}"
+        )
+        .into(),
+    };
+    // The parameters after a `?` belong to the tail, which has the name.
+    let (authority, tail) = match rest.find(['/', '?', '#']) {
+        Some(end) => (&rest[..end], rest[end..].trim_start_matches('/')),
+        None => (rest, ""),
+    };
+    let (addresses, common) =
+        hosts_in(authority, tail, "server of the cluster", CLUSTER_PORT).map_err(refused)?;
+    let mut common = parse_redis_url(&common).ok_or_else(|| refused("it is no url".to_owned()))?;
+    if common.query_pairs().any(|(name, _)| name == "db") {
+        return Err(refused("a Redis Cluster has database 0 alone, so `db` cannot be given".to_owned()));
+    }
+    if common.query().is_some() {
+        return Err(refused("there are no parameters after its `?`".to_owned()));
+    }
+    // The name is not quoted, because a password that was not escaped may be part of it.
+    let name = match common.path().trim_matches('/') {
+        "" => HASH_TAG,
+        name => name,
+    };
+    if name.bytes().all(|byte| byte.is_ascii_digit()) {
+        let why =
+            "a Redis Cluster has database 0 alone, and a name of digits alone would look like a database";
+        return Err(refused(why.to_owned()));
+    }
+    if name.len() > MAX_HASH_TAG
+        || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    {
+        let rule = format!(
+            "the name after the hosts, which is the hash tag of all keys, has at most {MAX_HASH_TAG} letters, digits, \
+             '-', '_' and '.' alone"
+        );
+        return Err(refused(rule));
+    }
+    let tag = HashTag::new(name);
+    common.set_path("");
+    let info = common.into_connection_info().map_err(|error| refused(address::reason(&error)))?;
+    let settings = info.redis_settings();
+    refuse_login(settings.username(), settings.password(), 0).map_err(refused)?;
+    let connector = is_secured.then(|| tls_settings.connector(url)).transpose()?;
+    Ok(Destination::HashSlot(HashSlot::new(tag, &addresses, Login::new(settings, 0), connector)))
+}
+
+/// Returns the hosts and ports in `[user:password@]host[:port],...`, and the text of a url of one of these hosts. This
+/// url also has the parts that all hosts have in common. `role` is the role of a host, for errors.
+fn hosts_in(
+    authority: &str,
+    tail: &str,
+    role: &str,
+    default_port: u16,
+) -> Result<(Vec<(String, u16)>, String), String> {
+    let (credentials, hosts) = match authority.rsplit_once('@') {
+        Some((credentials, hosts)) => (format!("{credentials}@"), hosts),
+        None => (String::new(), authority),
+    };
+    // Each host is parsed as a url of one host. These urls differ in the host alone, so the last one also has the parts
+    // that all have in common.
+    let mut addresses = Vec::new();
+    let mut last = None;
+    for host in hosts.split(',') {
+        let url = format!("redis://{credentials}{host}/{tail}");
+        let parsed = parse_redis_url(&url).ok_or_else(|| {
+            format!("a host or a port of a {role} cannot be read (a port is a number from 1 to 65535)")
+        })?;
+        let name = parsed.host_str().filter(|host| !host.is_empty());
+        let name = name.ok_or_else(|| format!("a {role} without a host"))?;
+        if parsed.fragment().is_some() {
+            return Err("a `#` in it has to be written as %23".to_owned());
+        }
+        addresses.push((name.to_owned(), parsed.port().unwrap_or(default_port)));
+        last = Some(url);
+    }
+    Ok((addresses, last.ok_or_else(|| format!("no {role}"))?))
 }
 
 /// Refuses a login that the redis crate would ignore in part, or that a server would refuse at every connection.

@@ -70,6 +70,7 @@ fn credentials_in(
         }
         // All servers of a set have the same credentials, so the host is of no importance.
         (Destination::MasterSet(set), CredentialsFor::Server) => &set.endpoint("", 0),
+        (Destination::HashSlot(slot), _) => &slot.endpoint("", 0),
     };
     Ok(Credentials::of_settings(endpoint.settings()))
 }
@@ -101,12 +102,14 @@ mod tests {
             "no url",
             "redis://10.0.0.3",
             "redis+sentinel://app:four@b,a/set?sentinel_user=eye&sentinel_pass=five",
+            "redis+cluster://app:six@d,c/name",
         ];
         for (node, servers, expected) in [
             ("10.0.0.1:6379", CredentialsFor::Server, Ok(Some(Credentials::new("one").user("app")))),
             ("node-2:7000", CredentialsFor::Server, Ok(Some(Credentials::new("two")))),
             ("10.0.0.3:6379", CredentialsFor::Server, Ok(None)),
             ("a:26379/set", CredentialsFor::Server, Ok(Some(Credentials::new("four").user("app")))),
+            ("c:6379/name", CredentialsFor::Server, Ok(Some(Credentials::new("six").user("app")))),
             ("a:26379/set", CredentialsFor::Sentinels, Ok(Some(Credentials::new("five").user("eye")))),
             (
                 "10.0.0.4:6379",

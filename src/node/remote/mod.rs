@@ -22,12 +22,15 @@ use self::{
     registration_replies::RegistrationReplies,
     subscriptions::{Change, Subscriptions},
 };
-pub(crate) use self::{duplicate_servers::ConnectedServers, monitor::Monitor};
+pub(crate) use self::{
+    duplicate_servers::{ClusterRegistration, ConnectedServers},
+    monitor::Monitor,
+};
 use crate::{
     clock::{Clock, Instant},
     mutex,
     node::{
-        Listener, NewNodes, Node, Notice, Operation, PendingUnlocks, Subscription, names,
+        Listener, NewNodes, Node, Notice, Operation, PendingUnlocks, Subscription,
         reply::Reply,
         request::Request,
         send_queue::SendQueue,
@@ -63,6 +66,7 @@ pub(crate) struct RemoteNode {
     address: Arc<str>,
     clock: Arc<dyn Clock>,
     shared: Arc<SharedState>,
+    transport: Arc<dyn Transport>,
     registers: bool,
     /// A channel that closes when the task has ended.
     ended: watch::Receiver<()>,
@@ -108,7 +112,7 @@ impl RemoteNode {
         let shared = Arc::new(SharedState::new(config.node_timeout));
         let (alive, ended) = watch::channel(());
         // A driver that is moved into its future would be in the memory of the task several times.
-        let driver = Driver::new(Arc::clone(&address), Arc::clone(&shared), transport, config);
+        let driver = Driver::new(Arc::clone(&address), Arc::clone(&shared), Arc::clone(&transport), config);
         let mut driver = Box::new(driver);
         let task = async move {
             driver.run().await;
@@ -120,6 +124,7 @@ impl RemoteNode {
             address,
             clock: Arc::clone(&config.clock),
             shared,
+            transport,
             registers: config.registers.is_some(),
             ended,
         }
@@ -157,7 +162,7 @@ impl Node for RemoteNode {
         // Resources with the same channel share a subscription. With a subscription for each resource, the end of the
         // first subscription would end the notices of all these resources. Because of the shared subscription, the
         // release of one resource also notifies the waiters for the other resources, and their attempts are in vain.
-        let topic = names::shared_key_alias(topic);
+        let topic = self.transport.shared_topic(topic);
         let mut state = self.shared.lock();
         let (id, is_confirmed) = state.subscriptions.add(&topic, Arc::clone(&listener));
         drop(state);

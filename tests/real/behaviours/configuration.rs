@@ -58,7 +58,7 @@ async fn a_second_address_of_a_server_that_answers_late_is_not_used() {
         let reply = in_order(&guard.node_replies())[2].clone();
         guard.unlock().await.unwrap();
         let NodeReply::Failed(NodeError::Handshake(cause)) = reply else { return false };
-        matches!(*cause, NodeError::SameServer { .. })
+        matches!(*cause, NodeError::SameServer { .. } | NodeError::SameCluster { .. })
     };
     eventually(Duration::from_secs(20), "the second address is refused", is_refused).await;
 }

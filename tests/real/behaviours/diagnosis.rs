@@ -43,7 +43,7 @@ async fn an_error_names_each_node_with_its_reply() {
     cluster.server(3).freeze().await;
     cluster.server(4).command(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let error = quorum.red_lock("invoice:42").try_lock().await.unwrap_err();
-    let node = |number: usize| format!("127.0.0.1:{}", cluster.server(number).port());
+    let node = |number: usize| cluster.server(number).address();
     let expected = format!(
         "no quorum for invoice:42: 3 of 5 nodes needed; \
          {}: done; \

@@ -73,7 +73,7 @@ async fn client_of_a_user(cluster: &Cluster) -> Quorum {
     for server in cluster.servers() {
         server.command(&["ACL", "SETUSER", "locker", "on", ">first", "~*", "&*", "+@all"]).await;
     }
-    let urls = cluster.urls().into_iter().map(|url| url.replace("redis://", "redis://locker:first@"));
+    let urls = cluster.urls().into_iter().map(|url| url.replace("://", "://locker:first@"));
     Quorum::builder().admit_new_nodes().nodes(urls).connect().await.unwrap()
 }
 

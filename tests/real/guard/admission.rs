@@ -21,7 +21,7 @@ const QUARANTINE: Duration = Duration::from_millis(3_000 + 30 + 2);
 
 /// Returns the addresses of the nodes as errors show them.
 fn addresses(cluster: &Cluster) -> Vec<String> {
-    cluster.servers().iter().map(|server| format!("127.0.0.1:{}", server.port())).collect()
+    cluster.servers().iter().map(Server::address).collect()
 }
 
 /// Asserts that these servers have no key.

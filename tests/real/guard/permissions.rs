@@ -14,7 +14,7 @@ async fn urls_of_a_user(cluster: &Cluster, rules: &[&str]) -> Vec<String> {
         let user = ["ACL", "SETUSER", "locker", "on", ">first", "~*", "&*", "+@all"];
         server.command(&[&user, rules].concat()).await;
     }
-    cluster.urls().into_iter().map(|url| url.replace("redis://", "redis://locker:first@")).collect()
+    cluster.urls().into_iter().map(|url| url.replace("://", "://locker:first@")).collect()
 }
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn the_error_of_a_user_without_info_names_the_remedy() {
             assert!(text.contains(hint), "{text} does not name {hint}");
         }
         // Each server refuses the user. The error names one of the servers.
-        let names = |server: &Server| text.contains(&format!("127.0.0.1:{}", server.port()));
+        let names = |server: &Server| text.contains(&server.address());
         assert!(cluster.servers().iter().any(names), "{text} names no server");
     }
     let unguarded = builder(&*urls).restart_guard(RestartGuard::Off).connect().await.unwrap();

@@ -25,12 +25,6 @@ const PROBE: &str = include_str!("probe.lua");
 /// The script that tries every kind of key.
 const KEYS: &str = include_str!("keys.lua");
 
-/// The pattern of the library's own keys.
-const OWN_KEYS: &str = "~redquorum:*";
-
-/// The pattern of the fencing counters.
-const COUNTER_KEYS: &str = "~redisson_lock_token:*";
-
 /// The time limit for the arrival of a published notice, which usually takes a round trip.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -40,9 +34,11 @@ pub(super) async fn query(
     connection: &mut NodeConnection,
     names: &[Vec<u8>],
 ) -> Result<Access, Disconnected> {
-    let name = format!("redquorum:doctor:{}", Uuid::new_v4().simple());
+    let name = connection.key(format!("redquorum:doctor:{}", Uuid::new_v4().simple()));
+    let name = String::from_utf8_lossy(&name).into_owned();
     // One channel of each kind, because a user may have only some of the kinds.
-    let channels = channels_of(format!("doctor:{}", Uuid::new_v4().simple())).unwrap_or_default();
+    let channels =
+        channels_of(format!("doctor:{}", Uuid::new_v4().simple()), connection.hash_tag()).unwrap_or_default();
     let mut subscribed = Ok(());
     for channel in &channels {
         let subscribed_to_this = connection.subscribe(channel).await?;
@@ -151,14 +147,16 @@ fn trial(failed: Vec<(String, String)>) -> CommandTrial {
 async fn try_keys(
     connection: &mut NodeConnection,
     names: &[Vec<u8>],
-) -> Result<(Vec<(&'static str, String)>, Reply<LockKeys>), Disconnected> {
+) -> Result<(Vec<(String, String)>, Reply<LockKeys>), Disconnected> {
     let unique = Uuid::new_v4().simple().to_string();
     let any_name = [format!("doctor:{unique}").into_bytes()];
     let tried = if names.is_empty() { &any_name[..] } else { names };
     // `doctor` has checked the names before, so every name has keys.
-    let own: Vec<Vec<u8>> = tried.iter().filter_map(|name| keys_of(name).ok()).flatten().collect();
+    let own: Vec<Vec<u8>> =
+        tried.iter().filter_map(|name| keys_of(name, connection.hash_tag()).ok()).flatten().collect();
+    let locks: Vec<Vec<u8>> = tried.iter().map(|name| connection.key(name)).collect();
     let mut call = cmd("EVAL");
-    call.arg(KEYS).arg(0).arg(&unique).arg(tried).arg(&own);
+    call.arg(KEYS).arg(0).arg(&unique).arg(&locks).arg(&own);
     let reply: Reply<Vec<Vec<u8>>> = connection.query(&call).await?;
     let refused: HashMap<Vec<u8>, String> = match reply {
         Ok(reply) => {
@@ -171,9 +169,17 @@ async fn try_keys(
     let text_of = |key: &Vec<u8>, causes: &[Cause]| {
         refused.get(key).filter(|text| causes.contains(&Cause::of(text))).cloned()
     };
-    let mut lacking: Vec<(&'static str, String)> = Vec::new();
+    let mut lacking: Vec<(String, String)> = Vec::new();
+    let tag = connection.hash_tag().unwrap_or_default().to_owned();
     for key in &own {
-        let pattern = if key.starts_with(b"redquorum:") { OWN_KEYS } else { COUNTER_KEYS };
+        let pattern = if key.starts_with(b"redisson_lock_token:") {
+            format!("~redisson_lock_token:{tag}*")
+        } else if tag.is_empty() || !key.starts_with(b"redquorum:") {
+            format!("~{tag}redquorum:*")
+        } else {
+            // A tombstone, which has the tag behind its prefix.
+            format!("~redquorum:tombstone:{tag}*")
+        };
         if let Some(text) = text_of(key, &[Cause::Keys])
             && lacking.iter().all(|(known, _)| *known != pattern)
         {
@@ -181,13 +187,15 @@ async fn try_keys(
         }
     }
     let lock_keys = if names.is_empty() {
-        match any_name.iter().find_map(|key| text_of(key, &[Cause::Keys])) {
+        match locks.iter().find_map(|key| text_of(key, &[Cause::Keys])) {
             None => LockKeys::All,
             Some(_) => LockKeys::Some(patterns(connection).await?),
         }
     } else {
         let result = |key: &Vec<u8>| text_of(key, &[Cause::Keys, Cause::WrongType]).map_or(Ok(()), Err);
-        LockKeys::Named(names.iter().map(|key| (name::shown(key), result(key))).collect())
+        LockKeys::Named(
+            names.iter().zip(&locks).map(|(name, key)| (name::shown(name), result(key))).collect(),
+        )
     };
     Ok((lacking, Ok(lock_keys)))
 }

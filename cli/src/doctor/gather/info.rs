@@ -68,7 +68,10 @@ pub(super) async fn connections(connection: &mut NodeConnection) -> Result<Conne
     })
 }
 
-async fn setting(connection: &mut NodeConnection, name: &str) -> Result<Reply<String>, Disconnected> {
+pub(super) async fn setting(
+    connection: &mut NodeConnection,
+    name: &str,
+) -> Result<Reply<String>, Disconnected> {
     let reply: Reply<HashMap<String, String>> = connection.query(cmd("CONFIG").arg("GET").arg(name)).await?;
     Ok(reply.and_then(|mut values| values.remove(name).ok_or_else(|| format!("the server has no {name}"))))
 }

@@ -22,6 +22,7 @@ use crate::{
 
 mod access;
 mod clock;
+mod cluster;
 mod info;
 pub(crate) mod metadata;
 
@@ -64,7 +65,8 @@ pub(crate) async fn gather(
             run_ids: run_ids(&node, &hosts, timeout).await,
             hosts,
             // The url of a node behind Sentinels names no host of the server.
-            is_behind_sentinel: node.host().is_none(),
+            is_behind_sentinel: node.host().is_none() && node.hash_tag().is_none(),
+            is_in_cluster: node.hash_tag().is_some(),
             server: query_server(&node, timeout, watch, names, clients.is_some()).await,
         }
     });
@@ -125,6 +127,10 @@ async fn query_server(
     let info = info::query(&mut connection).await?;
     let persistence = info::persistence(&mut connection).await?;
     let max_lag = info::max_lag(&mut connection).await?;
+    let cluster = match connection.hash_tag().map(str::to_owned) {
+        Some(tag) => Some(cluster::query(&mut connection, node, &tag, timeout).await?),
+        None => None,
+    };
     let connections = match asks_for_connections {
         true => Some(info::connections(&mut connection).await?),
         false => None,
@@ -137,6 +143,7 @@ async fn query_server(
         info,
         persistence,
         max_lag,
+        cluster,
         connections,
         latencies,
         clock,

@@ -2,7 +2,8 @@
 --   ->  command, error, ... for each failed command
 local name = ARGV[1]
 local text, hash, queue = name, name .. ':hash', name .. ':queue'
-local counter = 'redisson_lock_token:{' .. name .. '}'
+-- On a node in a Redis Cluster, the name begins with the hash tag of all keys.
+local counter = 'redisson_lock_token:' .. (string.find(name, '{', 1, true) and name or '{' .. name .. '}')
 local failed, is_allowed = {}, {}
 local function try(command, ...)
   local reply = redis.pcall(command, ...)

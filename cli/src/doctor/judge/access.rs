@@ -61,11 +61,11 @@ pub(super) fn prevents_votes(access: &Access) -> bool {
 }
 
 /// Judges the commands and keys that every lock needs.
-fn permissions(trial: &CommandTrial, lacking_keys: &[(&'static str, String)]) -> Finding {
+fn permissions(trial: &CommandTrial, lacking_keys: &[(String, String)]) -> Finding {
     let commands = trial.of_cause(Cause::Command).filter(|(command, _)| is_for_locks(command));
     let mut missing: Vec<(String, String, &str)> =
         commands.map(|(command, text)| (command.to_owned(), format!("+{command}"), text)).collect();
-    missing.extend(lacking_keys.iter().map(|(keys, text)| ((*keys).to_owned(), (*keys).to_owned(), &**text)));
+    missing.extend(lacking_keys.iter().map(|(keys, text)| (keys.clone(), keys.clone(), &**text)));
     if lacking_keys.is_empty()
         && let Some((_, text)) = trial.of_cause(Cause::Keys).next()
     {

@@ -10,6 +10,7 @@ use crate::connect::Disconnected;
 
 mod access;
 mod clocks;
+mod cluster;
 mod failover;
 mod fleet;
 mod memory;
@@ -35,7 +36,7 @@ fn of_node(expected: &ExpectedSettings, node: &NodeFacts, is_moving: bool) -> Ve
     let mut findings = match &node.server {
         Ok(server) => of_server(expected, server, node.is_behind_sentinel, is_moving),
         Err(Disconnected { reason, error }) => {
-            vec![Finding::fail("reachable", reason, connection_advice(error.as_ref()))]
+            vec![Finding::fail("reachable", reason, connection_advice(error.as_ref(), node.is_in_cluster))]
         }
     };
     findings.extend(server::addresses(&node.run_ids));
@@ -43,11 +44,14 @@ fn of_node(expected: &ExpectedSettings, node: &NodeFacts, is_moving: bool) -> Ve
 }
 
 /// Returns the remedy for a connection that failed.
-fn connection_advice(error: Option<&NodeError>) -> &'static str {
+fn connection_advice(error: Option<&NodeError>, is_in_cluster: bool) -> &'static str {
     match error {
-        Some(NodeError::Handshake(error)) => connection_advice(Some(error)),
+        Some(NodeError::Handshake(error)) => connection_advice(Some(error), is_in_cluster),
         Some(NodeError::NoAuth(_)) => "correct the user or password in the url",
         Some(NodeError::Tls(_)) => "correct the url, the server's certificate, or the CAs in the table [tls]",
+        Some(NodeError::NoPermission(_)) if is_in_cluster => {
+            "ACL SETUSER ... +ssubscribe +cluster|nodes, and the keys and channels of a node in a cluster (docs/CLUSTER.md)"
+        }
         Some(NodeError::NoPermission(_)) => "ACL SETUSER ... +select, or name no database in the url",
         Some(NodeError::Loading) => "wait until the server has loaded its data, and check again",
         Some(NodeError::Busy) => "wait for the long script, or end it (SCRIPT KILL), and check again",
@@ -69,15 +73,17 @@ fn of_server(
         && server::is_sentinel(info)
     {
         // A Sentinel has neither keys nor scripts, so every other check would fail with a remedy for a master.
-        findings.extend([server::version(info), server::mode(info)]);
+        findings.extend([server::version(info), server::mode(info, server.cluster.is_some())]);
         return findings;
     }
     match &server.info {
         Ok(info) => {
             findings.push(server::version(info));
-            findings.push(server::mode(info));
+            findings.push(server::mode(info, server.cluster.is_some()));
             findings.push(server::role(info));
-            if is_behind_sentinel && is_guarded(expected.guard) {
+            if let Some(cluster) = &server.cluster {
+                findings.extend(cluster::judge(info, cluster, expected));
+            } else if is_behind_sentinel && is_guarded(expected.guard) {
                 findings.push(failover::replicas(info));
                 findings.push(failover::requirement(info, &server.max_lag, expected));
             } else {

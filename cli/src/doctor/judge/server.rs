@@ -50,8 +50,9 @@ pub(super) fn is_sentinel(info: &Info) -> bool {
     info.mode == "sentinel"
 }
 
-pub(super) fn mode(info: &Info) -> Finding {
+pub(super) fn mode(info: &Info, is_in_cluster: bool) -> Finding {
     match info.mode.as_str() {
+        "cluster" if is_in_cluster => Finding::ok("mode", "a Redis Cluster, as one node"),
         "standalone" => Finding::ok("mode", "standalone"),
         "cluster" => Finding::fail(
             "mode",

@@ -11,8 +11,8 @@ use redquorum::{RestartGuard, error::NodeError};
 use super::*;
 use crate::doctor::{
     facts::{
-        Access, ClockReading, CommandTrial, ConnectionSettings, Info, LockKeys, NodeMetadata, NotSearched,
-        NoticeFailure, NoticePermission, Persistence, Rate, RefusedNotice,
+        Access, ClockReading, ClusterFacts, CommandTrial, ConnectionSettings, Info, LockKeys, NodeMetadata,
+        NotSearched, NoticeFailure, NoticePermission, Persistence, Rate, RefusedNotice, Replica,
     },
     finding::Level,
 };
@@ -75,6 +75,7 @@ fn node(number: u8) -> NodeFacts {
         info: Ok(info),
         persistence,
         max_lag: Ok("10".to_owned()),
+        cluster: None,
         connections: None,
         latencies: vec![Duration::from_millis(1), Duration::from_millis(3), Duration::from_millis(2)],
         clock: Ok(ClockReading { ahead: 0.02, error_bound: 0.001, rate }),
@@ -86,6 +87,7 @@ fn node(number: u8) -> NodeFacts {
         hosts: vec![IpAddr::from([10, 0, 0, number])],
         run_ids: BTreeMap::new(),
         is_behind_sentinel: false,
+        is_in_cluster: false,
         server: Ok(server),
     }
 }
@@ -127,6 +129,30 @@ fn behind_sentinel(facts: &mut Facts) -> &mut Facts {
     info(facts).replicas = 1;
     info(facts).requires_replicas = true;
     facts
+}
+
+/// Makes the second node a Redis Cluster with sound settings.
+fn in_cluster(facts: &mut Facts) -> &mut Facts {
+    server(facts).cluster = Some(ClusterFacts {
+        requires_coverage: Ok("no".to_owned()),
+        node_timeout: Ok("5000".to_owned()),
+        is_moving: Ok(false),
+        replicas: Ok(vec![replica(None)]),
+    });
+    let info = info(facts);
+    info.mode = "cluster".to_owned();
+    info.replicas = 1;
+    info.requires_replicas = true;
+    facts
+}
+
+/// Returns a replica of the second node, which cannot be reached for this reason.
+fn replica(unreachable: Option<&str>) -> Replica {
+    Replica { address: Some(("10.0.0.9".to_owned(), 6379)), unreachable: unreachable.map(str::to_owned) }
+}
+
+fn cluster(facts: &mut Facts) -> &mut ClusterFacts {
+    server(in_cluster(facts)).cluster.as_mut().unwrap()
 }
 
 /// Checks the nodes for this number of clients. The second node has room for 2,000 clients.
@@ -198,6 +224,21 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         Level::Fail,
         "refused; certificate",
     ),
+    (
+        |facts| facts.nodes[1].server = disconnected(Some(NodeError::NoPermission("why".into()))),
+        "reachable",
+        Level::Fail,
+        "refused; +select",
+    ),
+    (
+        |facts| {
+            facts.nodes[1].is_in_cluster = true;
+            facts.nodes[1].server = disconnected(Some(NodeError::NoPermission("why".into())));
+        },
+        "reachable",
+        Level::Fail,
+        "refused; +ssubscribe +cluster|nodes",
+    ),
     (|facts| with_two_addresses(facts, ["a", "a"]), "addresses", Level::Ok, "one server"),
     (
         |facts| with_two_addresses(facts, ["a", "b"]),
@@ -210,6 +251,54 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| info(facts).version = "10.0".to_owned(), "version", Level::Ok, "10.0"),
     (|facts| info(facts).version = "new".to_owned(), "version", Level::Warn, "cannot tell"),
     (|facts| info(facts).mode = "cluster".to_owned(), "mode", Level::Fail, "Cluster"),
+    (|facts| _ = in_cluster(facts), "mode", Level::Ok, "a Redis Cluster, as one node"),
+    (|facts| _ = in_cluster(facts), "replicas", Level::Ok, "1 replica is connected, which the cluster may"),
+    (|facts| info(in_cluster(facts)).replicas = 0, "replicas", Level::Warn, "has none; start a replica"),
+    (|facts| _ = in_cluster(facts), "announced", Level::Ok, "replicas can be reached at 10.0.0.9:6379"),
+    (
+        |facts| cluster(facts).replicas = Ok(vec![replica(None), replica(Some("no route"))]),
+        "announced",
+        Level::Warn,
+        "10.0.0.9:6379: no route; cluster-announce-ip",
+    ),
+    (
+        |facts| cluster(facts).replicas = Ok(vec![Replica { address: None, ..replica(None) }]),
+        "announced",
+        Level::Warn,
+        "names no host; cluster-announce-hostname",
+    ),
+    (|facts| cluster(facts).replicas = Ok(Vec::new()), "announced", Level::Ok, "no replica"),
+    (|facts| cluster(facts).replicas = Err(forbidden()), "announced", Level::Warn, "NOPERM no; "),
+    (|facts| _ = in_cluster(facts), "coverage", Level::Ok, "other shards"),
+    (
+        |facts| cluster(facts).requires_coverage = Ok("yes".to_owned()),
+        "coverage",
+        Level::Warn,
+        "any shard; cluster-require-full-coverage no",
+    ),
+    (|facts| cluster(facts).requires_coverage = Err(forbidden()), "coverage", Level::Warn, "NOPERM no; "),
+    (|facts| _ = in_cluster(facts), "slot", Level::Ok, "does not move"),
+    (
+        |facts| cluster(facts).is_moving = Ok(true),
+        "slot",
+        Level::Warn,
+        "moves to another server; the migration",
+    ),
+    (|facts| cluster(facts).is_moving = Err(forbidden()), "slot", Level::Warn, "NOPERM no; "),
+    (|facts| _ = in_cluster(facts), "failover", Level::Ok, "6.5s after the promotion"),
+    (
+        |facts| info(in_cluster(facts)).requires_replicas = false,
+        "failover",
+        Level::Warn,
+        "without replicas; min-replicas-to-write 1",
+    ),
+    (
+        |facts| cluster(facts).node_timeout = Ok("60000".to_owned()),
+        "failover",
+        Level::Warn,
+        "78.0s after the promotion; a shorter cluster-node-timeout",
+    ),
+    (|facts| cluster(facts).node_timeout = Err(forbidden()), "failover", Level::Warn, "NOPERM no; "),
     (
         |facts| info(facts).mode = "sentinel".to_owned(),
         "mode",
@@ -513,7 +602,8 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (
         |facts| {
             let access = &mut server(facts).access;
-            access.lacking_keys = vec![("~redquorum:*", "NOPERM No permissions to access a key".to_owned())];
+            access.lacking_keys =
+                vec![("~redquorum:*".to_owned(), "NOPERM No permissions to access a key".to_owned())];
         },
         "permissions",
         Level::Fail,

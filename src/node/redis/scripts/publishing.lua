@@ -6,7 +6,7 @@
 -- A notice is best effort, and no part of the answer. Therefore no other line of the general path publishes, and
 -- the first error is reported beside the answers of the call.
 function node.publish(channel)
-  local listeners = redis.pcall('PUBLISH', channel, '0')
+  local listeners = $ZERO_WITHOUT_LISTENERS_OR redis.pcall('PUBLISH', channel, '0')
   if type(listeners) == 'number' then
     return listeners
   end

@@ -21,6 +21,7 @@ use crate::{
 mod conformance;
 mod errors;
 mod floods;
+mod hash_slot;
 mod server;
 #[allow(
     dead_code,

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, TcpStream};
 
 use redis::{Client, FromRedisValue};
 
-use crate::node::redis::tests::server_process::{ServerProcess, port::Port};
+use crate::node::redis::tests::server_process::{PATIENCE, ServerProcess, port::Port};
 
 /// A running server without persistence.
 #[derive(Debug)]
@@ -30,6 +30,36 @@ impl Server {
         let mut process = ServerProcess::start(directory, arguments);
         process.first_answer(|| TcpStream::connect((Ipv4Addr::LOCALHOST, port.number())).ok());
         Self { process, port }
+    }
+
+    /// Starts a Redis Cluster of one server, and waits until the cluster executes commands, for two seconds.
+    pub(super) fn start_cluster() -> Self {
+        let (server, _) = Self::start_without_slots();
+        server.ask::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while !server.ask::<String>(&["CLUSTER", "INFO"]).contains("cluster_state:ok") {
+            assert!(std::time::Instant::now() < deadline, "the cluster executes no commands");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        server
+    }
+
+    /// Starts a server of a cluster that has no slots. Returns the server and the port for other servers of the cluster.
+    pub(super) fn start_without_slots() -> (Self, String) {
+        // By default, this port is higher by 10,000, and may be an ephemeral port that a client has.
+        let bus_port = Port::reserve().number().to_string();
+        let options =
+            ["--cluster-enabled", "yes", "--cluster-node-timeout", "500", "--cluster-port", &bus_port];
+        (Self::start_with(&options), bus_port)
+    }
+
+    pub(super) fn port(&self) -> String {
+        self.port.number().to_string()
+    }
+
+    /// Returns the url by which the cluster is a node.
+    pub(super) fn cluster_url(&self) -> String {
+        format!("redis+cluster://127.0.0.1:{}", self.port.number())
     }
 
     pub(super) fn url(&self) -> String {

@@ -68,6 +68,44 @@ fn a_master_set_has_one_address_for_all_orders_of_its_sentinels() {
 }
 
 #[test]
+fn a_cluster_has_one_address_for_all_orders_of_its_seeds() {
+    for url in
+        ["redis+cluster://b:1,A", "redis+cluster://A:6379,b:1/redquorum", "valkey+cluster://me:secret@a,b:1/"]
+    {
+        assert_eq!(address(url), "a:6379/redquorum");
+    }
+    assert_eq!(address("redis+cluster://[::1]:7000/locks"), "[::1]:7000/locks");
+    assert_ne!(address("redis+cluster://a/m"), address("redis+cluster://a/n"));
+}
+
+#[test]
+fn an_invalid_cluster_is_refused_with_its_reason() {
+    for (url, hint) in [
+        ("redis+cluster://", "without a host"),
+        ("redis+cluster:///m", "without a host"),
+        ("redis+cluster://a,,b", "without a host"),
+        ("redis+cluster://a,b:port", "a port is a number from 1 to 65535"),
+        ("redis+cluster://0.0.0.0", "wildcard"),
+        ("redis+cluster://me@a", "user but no password"),
+        ("redis+cluster://a/1", "database 0 alone"),
+        ("redis+cluster://a?db=1", "database 0 alone"),
+        ("redis+cluster://a/m?slots=3", "no parameters after its `?`"),
+        ("redis+cluster://a/m/n", "the name after the hosts"),
+        ("redis+cluster://a/%7Bm%7D", "the name after the hosts"),
+        ("redis+cluster://a/m#n", "a `#` in it"),
+        ("redis+cluster://:se/cret@a", "cannot be read"),
+        (&format!("redis+cluster://a/{}", "m".repeat(33)), "at most 32 letters"),
+    ] {
+        let reason = reason(url);
+        assert!(reason.contains(hint) && reason.contains("redis+cluster://10.0.0.1:6379"), "{url}: {reason}");
+    }
+    assert_eq!(
+        address(&format!("redis+cluster://a/{}", "m".repeat(32))),
+        format!("a:6379/{}", "m".repeat(32))
+    );
+}
+
+#[test]
 fn all_forms_of_urls_can_have_credentials_and_a_database() {
     let endpoint = |url| match parse(url, &mut TlsSettings::default()).unwrap() {
         Destination::Server(endpoint) => endpoint,
@@ -82,6 +120,11 @@ fn all_forms_of_urls_can_have_credentials_and_a_database() {
         credentials_and_database(&endpoint("unix:///s?db=1&user=me&pass=se%40cret")),
         (Some("me"), Some("se@cret"), 1)
     );
+    let slot = match parse("redis+cluster://me:se%40cret@a,b/m", &mut TlsSettings::default()).unwrap() {
+        Destination::HashSlot(slot) => slot,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(credentials_and_database(&slot.endpoint("c", 1)), (Some("me"), Some("se@cret"), 0));
     let url = "redis+sentinel://me:se%40cret@a,b/m?db=2&sentinel_user=you&sentinel_pass=hid%26den";
     let set = match parse(url, &mut TlsSettings::default()).unwrap() {
         Destination::MasterSet(set) => set,
@@ -112,10 +155,16 @@ fn a_text_that_is_no_url_is_refused_with_its_fault() {
         ("redis://10.0.0.1:0", "its port is no number from 1 to 65535: write"),
         ("redis://:secret@[::1]:65536/3", "its port is no number"),
         ("redis+sentinel://a,b:99999/m", "a port is a number from 1 to 65535"),
-        ("http://me:secret@10.0.0.1", "its scheme is none of redis, rediss, unix and redis+sentinel"),
+        (
+            "http://me:secret@10.0.0.1",
+            "its scheme is none of redis, rediss, unix, redis+sentinel and redis+cluster",
+        ),
         ("redi://10.0.0.1", "its scheme is none of"),
-        ("redis+cluster://10.0.0.1,10.0.0.2", "three small servers beside the cluster (docs/CLUSTER.md)"),
-        ("rediss-Cluster://me:secret@10.0.0.1", "a Redis Cluster cannot be a node"),
+        (
+            "redis-cluster://10.0.0.1,10.0.0.2",
+            "three small servers beside the cluster promise (docs/CLUSTER.md)",
+        ),
+        ("rediss-Cluster://me:secret@10.0.0.1", "the scheme of a Redis Cluster is redis+cluster"),
         ("10.0.0.1:6379", "no `scheme://` begins it"),
         ("redis:/10.0.0.1", "no `scheme://` begins it"),
         ("redis:10.0.0.1", "no `scheme://` begins it"),

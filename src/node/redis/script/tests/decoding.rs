@@ -10,14 +10,14 @@ use crate::{
         operation::samples::{
             enqueue, inspect, lease_id, lock, observe, proclaim, proclamation, renew, unlock, write_back,
         },
-        redis::script::{self, CallReply},
+        redis::script::{CallReply, Script},
     },
     values::NodeError,
 };
 
 /// Decodes a reply without an unpublished notice.
 fn decode(operations: &[Operation], reply: Value) -> Vec<Answer> {
-    let CallReply { answers, unpublished, violation } = script::decode(operations, reply);
+    let CallReply { answers, unpublished, violation } = Script::standalone().decode(operations, reply);
     assert_eq!(unpublished, None);
     let is_misshapen = answers.iter().all(|answer| matches!(answer, Answer::Error(NodeError::Protocol(_))));
     assert!(is_misshapen || violation.is_none(), "{violation:?}");
@@ -33,7 +33,7 @@ fn a_reply_without_one_answer_per_operation_is_a_protocol_error_for_each_operati
     let operations = [lock("a", "me", 1, 0), inspect("a")];
     let one = Value::Array(vec![Value::Array(vec![text("tombstone")])]);
     for reply in [Value::Nil, Value::Okay, Value::Int(1), one, Value::Array(vec![])] {
-        let CallReply { answers, violation, .. } = script::decode(&operations, reply);
+        let CallReply { answers, violation, .. } = Script::standalone().decode(&operations, reply);
         assert_eq!(answers.len(), 2);
         assert!(answers.iter().all(|answer| matches!(answer, Answer::Error(NodeError::Protocol(_)))));
         assert!(matches!(violation, Some(NodeError::Protocol(_))), "the connection goes on");
@@ -50,7 +50,7 @@ fn an_unpublished_notice_changes_no_answer() {
     };
     let reply = |beside: &[Value]| {
         let answers = [Value::Int(1), Value::Int(0)];
-        script::decode(&operations, Value::Array([&answers, beside].concat()))
+        Script::standalone().decode(&operations, Value::Array([&answers, beside].concat()))
     };
     let CallReply { answers, unpublished, .. } = reply(&[error("unpublished", None)]);
     assert_eq!(answers, [Answer::Unlocked { deleted: 1 }, Answer::Unlocked { deleted: 0 }]);

@@ -9,7 +9,7 @@ use crate::{
             enqueue, force_unlock, lease_id, lock, parameters, proclaim, proclamation, publishing_steps,
             renew, resource, unlock,
         },
-        redis::script::{self, tests::server::Server},
+        redis::script::{Script, tests::server::Server},
     },
     values::NodeError,
 };
@@ -256,9 +256,10 @@ fn the_wait_queue_does_not_decide_whether_a_resource_is_free() {
 #[test]
 fn only_the_shared_fragments_publish() {
     let publishes = |line: &&str| line.to_ascii_uppercase().contains("PUBLISH'");
-    let lines: BTreeSet<&str> = script::source().lines().map(str::trim).filter(publishes).collect();
+    let script = Script::standalone();
+    let lines: BTreeSet<&str> = script.text().lines().map(str::trim).filter(publishes).collect();
     let general = "local listeners = redis.pcall('PUBLISH', channel, '0')";
-    let fast = "local listeners = channel and call('PUBLISH', channel, '0')";
+    let fast = "local listeners = channel and (call('PUBLISH', channel, '0'))";
     assert_eq!(lines, BTreeSet::from([general, fast]));
 }
 

@@ -12,7 +12,7 @@ use crate::{
         Answer, Operation, QuorumParameters, names,
         operation::samples::parameters,
         redis::{
-            script::{self, CallReply, ScriptReference},
+            script::{CallReply, Script, ScriptReference},
             stamp::Stamp,
             tests::server_process::ServerProcess,
         },
@@ -100,20 +100,20 @@ impl Server {
     }
 
     fn load(&mut self) {
-        let reply: Value = self.get(redis::cmd("SCRIPT").arg("LOAD").arg(script::source()));
-        assert_eq!(reply, Value::BulkString(script::name().into()));
+        let reply: Value = self.get(&Script::standalone().load());
+        assert_eq!(reply, Value::BulkString(Script::standalone().name().into()));
     }
 
     pub(super) fn call(&mut self, parameters: &QuorumParameters, operations: &[Operation]) -> Vec<Answer> {
         let reply = self
             .connection
-            .req_command(&script::command(ScriptReference::Name, parameters, operations))
+            .req_command(&Script::standalone().command(ScriptReference::Name, parameters, operations))
             .unwrap();
         self.decode(operations, reply)
     }
 
     fn decode(&mut self, operations: &[Operation], reply: Value) -> Vec<Answer> {
-        let CallReply { answers, unpublished, .. } = script::decode(operations, reply);
+        let CallReply { answers, unpublished, .. } = Script::standalone().decode(operations, reply);
         assert_eq!(answers.len(), operations.len());
         if unpublished.is_some() {
             self.unpublished = unpublished;
@@ -132,7 +132,8 @@ impl Server {
         parameters: &QuorumParameters,
         operations: &[Operation],
     ) -> (Vec<Answer>, [NodeTime; 2]) {
-        let (reply, times) = self.timed(&script::command(ScriptReference::Name, parameters, operations));
+        let (reply, times) =
+            self.timed(&Script::standalone().command(ScriptReference::Name, parameters, operations));
         (self.decode(operations, reply), times)
     }
 
