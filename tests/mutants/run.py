@@ -51,7 +51,9 @@ ROOMS = {
     "lease": {
         "files": "src/lease",
         "parts": None,
-        "tests": ["lease::", "lock::", "acquire::", "client::", "election::", "semaphore::", "latch::", "quorum::"],
+        # These tests take seconds, and find most mutants.
+        "tests": ["lease::", "lock::tests::"],
+        "slow_tests": ["lease::", "lock::", "acquire::", "client::", "election::", "semaphore::", "latch::", "quorum::"],
     },
 }  # fmt: skip
 

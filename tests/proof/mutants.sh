@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Breaks one rule at a time. With a rule of the model or of the trace checker broken, the proof must fail. With a rule of
-# the executable node broken, the comparison with the pure node must find steps that differ. run.sh has to run before.
+# the executable node broken, the comparison with the pure node must find steps that differ. Needs the steps of the pure
+# node that `run.sh` writes, so `run.sh` has to run before, without `--without-rust`.
 #
 # A premise is replaced by `True` and not removed, so that a proof does not fail only because names shift.
 set -euo pipefail
@@ -9,6 +10,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 source compile.sh
 target=$(cargo metadata --no-deps --format-version 1 | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')
 steps=$target/proof/whole.steps
+if [[ ! -s $steps ]]; then
+    echo "$steps does not exist or is empty: run tests/proof/run.sh first, without --without-rust" >&2
+    exit 1
+fi
 work=$target/proof-mutants
 rm -rf "$work"
 mkdir -p "$work"
@@ -119,48 +124,44 @@ model "a redemption does not check the counter" Model 'counter x <= p /\ minimum
 model "a redemption votes at or below the proof" Model '(counters_are_kept C -> p < v)' 'True'
 
 # The trace checker, and the executable node.
-if [[ -e $steps ]]; then
-    checker "an attempt with the lease id of an earlier attempt" '    | Some _ => None
+checker "an attempt with the lease id of an earlier attempt" '    | Some _ => None
     | None => if_' '    | _ => if_'
-    checker "a minority is a quorum" '(needed <=? length' '(needed - 1 <=? length'
-    checker "a node counts twice" 'filter f (seq 0 N)' 'filter f (seq 0 N ++ seq 0 N)'
-    checker "a lease needs no votes" 'answered_by c (lock_round l a) n && confirmed_by' 'true && confirmed_by'
-    checker "a lease needs no confirmations" '&& confirmed_by c l T n)' '&& true)'
-    checker "an attempt has no timeout" '(clock l t - clock l (attempt_start a) <=? timeout)' 'true'
-    checker "a validity may begin with the grant" '(until <=? clock l (attempt_start a) +' '(until <=? clock l t +'
-    checker "a lease is granted after its validity" '&& (clock l t <? until))' '&& true)'
-    checker "a lease is granted after its end" 'if_ (negb (over l) &&
+checker "a minority is a quorum" '(needed <=? length' '(needed - 1 <=? length'
+checker "a node counts twice" 'filter f (seq 0 N)' 'filter f (seq 0 N ++ seq 0 N)'
+checker "a lease needs no votes" 'answered_by c (lock_round l a) n && confirmed_by' 'true && confirmed_by'
+checker "a lease needs no confirmations" '&& confirmed_by c l T n)' '&& true)'
+checker "an attempt has no timeout" '(clock l t - clock l (attempt_start a) <=? timeout)' 'true'
+checker "a validity may begin with the grant" '(until <=? clock l (attempt_start a) +' '(until <=? clock l t +'
+checker "a lease is granted after its validity" '&& (clock l t <? until))' '&& true)'
+checker "a lease is granted after its end" 'if_ (negb (over l) &&
           has_quorum' 'if_ (true &&
           has_quorum'
-    checker "a renewal begins after the end" 'if_ (negb (over l) && is_ttl ttl) (set_renewals' 'if_ (true && is_ttl ttl) (set_renewals'
-    checker "a renewal counts after the validity" '(clock l t <? valid_until le))' 'true)'
-    checker "a renewal counts the answers to the round before" 'find (allows c l until) (renewals c)' 'find (allows c l until) (map (fun r => {| round_lease := round_lease r; round_start := t; round_ttl := round_ttl r; is_attempt := false |}) (renewals c))'
-    checker "answers are of any round" 'is_round (answer_round a) r) (answers c)' 'true) (answers c)'
-    checker "a renewal is answered before it begins" 'if_ (existsb (is_answered l ttl) (renewals c)) (fold_right (fun r c => add_answer c r n t) c
+checker "a renewal begins after the end" 'if_ (negb (over l) && is_ttl ttl) (set_renewals' 'if_ (true && is_ttl ttl) (set_renewals'
+checker "a renewal counts after the validity" '(clock l t <? valid_until le))' 'true)'
+checker "a renewal counts the answers to the round before" 'find (allows c l until) (renewals c)' 'find (allows c l until) (map (fun r => {| round_lease := round_lease r; round_start := t; round_ttl := round_ttl r; is_attempt := false |}) (renewals c))'
+checker "answers are of any round" 'is_round (answer_round a) r) (answers c)' 'true) (answers c)'
+checker "a renewal is answered before it begins" 'if_ (existsb (is_answered l ttl) (renewals c)) (fold_right (fun r c => add_answer c r n t) c
       (filter (fun r => is_answered l ttl r && negb (answered_by c r n)) (renewals c)))' 'Some (add_answer c {| round_lease := l; round_start := t; round_ttl := ttl; is_attempt := false |} n t)'
-    checker "a key is deleted before the end of its lease" '| Unlocked l _ => if_ (over l) c' '| Unlocked l _ => if_ true c'
-    checker "time goes back" 'if t <? at_time s then None else' ''
-    executable "a key expires a millisecond early" 'e <? t.' 'e <=? t.'
-    executable "a renewal takes the key of another lease" 'if is_of_another t x l then (x, Held) else
+checker "a key is deleted before the end of its lease" '| Unlocked l _ => if_ (over l) c' '| Unlocked l _ => if_ true c'
+checker "time goes back" 'if t <? at_time s then None else' ''
+executable "a key expires a millisecond early" 'e <? t.' 'e <=? t.'
+executable "a renewal takes the key of another lease" 'if is_of_another t x l then (x, Held) else
     let v :=' 'let v :='
-    executable "a write-back does not check the lease id" 'if is_ours t x l && (minimum' 'if true && (minimum'
-    executable "a write-back does not check the minimum token" '&& (minimum_token_of x <=? T) && (value_or' '&& (value_or'
-    executable "a missing counter begins at zero" '(value_or value (start_of t)) m)' '(value_or value 0) m)'
-    executable "a renewal lowers the counter" '| Some v => Z.max v T' '| Some v => T'
-    executable "a lock shortens the ttl" 'Some (_, _, e) => Z.max e (t + ttl)' 'Some (_, _, e) => t + ttl'
-    executable "the minimum token is of this second" '(t / 1000 + 1) * 1000000' '(t / 1000) * 1000000'
-    executable "a vote below the minimum token is given again" 'is_ours l && (m <=? v)' 'is_ours l'
-    executable "the ttl of a counter is not prolonged" 'if p_counter_ttl p <=? e - t then e else fresh' 'e'
-    executable "a rest extends the ttl" 'Z.min e (t + r)' 't + r'
-    executable "a redemption does not check the counter" 'match value t x with Some v => v <=? T | None => false end.' 'true.'
-    executable "a transfer without a proof needs the key" 'negb (is_ours t x l) && negb (is_given && proves x t T)
+executable "a write-back does not check the lease id" 'if is_ours t x l && (minimum' 'if true && (minimum'
+executable "a write-back does not check the minimum token" '&& (minimum_token_of x <=? T) && (value_or' '&& (value_or'
+executable "a missing counter begins at zero" '(value_or value (start_of t)) m)' '(value_or value 0) m)'
+executable "a renewal lowers the counter" '| Some v => Z.max v T' '| Some v => T'
+executable "a lock shortens the ttl" 'Some (_, _, e) => Z.max e (t + ttl)' 'Some (_, _, e) => t + ttl'
+executable "the minimum token is of this second" '(t / 1000 + 1) * 1000000' '(t / 1000) * 1000000'
+executable "a vote below the minimum token is given again" 'is_ours l && (m <=? v)' 'is_ours l'
+executable "the ttl of a counter is not prolonged" 'if p_counter_ttl p <=? e - t then e else fresh' 'e'
+executable "a rest extends the ttl" 'Z.min e (t + r)' 't + r'
+executable "a redemption does not check the counter" 'match value t x with Some v => v <=? T | None => false end.' 'true.'
+executable "a transfer without a proof needs the key" 'negb (is_ours t x l) && negb (is_given && proves x t T)
                       | None => false' 'negb (is_ours t x l) && negb (is_given && proves x t T)
                       | None => negb is_given'
-    executable "a transfer ignores the tombstone of the earlier lease" '(negb (is_ours t x l) && has_tombstone t x from)' 'false'
-    executable "a sweep keeps expired keys" 'd_lock := held t x; d_counter' 'd_lock := d_lock x; d_counter'
-else
-    echo "checker and node: NOT RUN, run tests/proof/run.sh first"
-fi
+executable "a transfer ignores the tombstone of the earlier lease" '(negb (is_ours t x l) && has_tombstone t x from)' 'false'
+executable "a sweep keeps expired keys" 'd_lock := held t x; d_counter' 'd_lock := d_lock x; d_counter'
 
 if ((survivors)); then
     echo "$survivors broken rules were not found"

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
     LockOptions, MemoryCluster, Owner, ReadGuard, Resource,
-    error::{ClosedReason, ConfigError, Error, LossReason},
+    error::{ClosedReason, ConfigError, Error, LossReason, NodeError},
     node::memory::Behaviour,
 };
 
@@ -57,6 +57,27 @@ async fn a_downgrade_without_a_quorum_unlocks_both_leases() {
     all_behave(&cluster, &Behaviour::Hanging);
     assert!(matches!(guard.downgrade().await, Err(Error::NoQuorum(_))));
     assert!(!lease.is_valid());
+    thaw_all(&cluster);
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+/// Nodes 0 and 1 have not executed the transfer, so they still have the key of the write lease.
+#[tokio::test(start_paused = true)]
+async fn a_failed_downgrade_unlocks_the_write_lease_at_nodes_without_the_transfer() {
+    let cluster = MemoryCluster::new(5);
+    let guard = client(&cluster).rw_lock("r").write().await.unwrap();
+    for node in 0..5 {
+        let failure = Behaviour::Failing(NodeError::CallFailed("ERR upstream failure".into()));
+        server(&cluster, node).behave(if node < 2 { failure } else { Behaviour::Hanging });
+    }
+    let downgrading = tokio::spawn(guard.downgrade());
+    pass(Duration::from_millis(10)).await;
+    assert!(!downgrading.is_finished());
+    server(&cluster, 0).behave(Behaviour::Granting);
+    server(&cluster, 1).behave(Behaviour::Granting);
+    assert_eq!(locked_nodes(&cluster), [0, 1, 2, 3, 4]);
+    assert!(matches!(downgrading.await.unwrap(), Err(Error::NoQuorum(_))));
     thaw_all(&cluster);
     pass(Duration::from_secs(2)).await;
     assert_eq!(locked_nodes(&cluster), NONE);

@@ -421,6 +421,23 @@ async fn calls_in_flight_at_the_end_of_the_runtime_return_closed() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_after_the_end_of_the_runtime_names_the_resources_of_its_leases() {
+    let cluster = MemoryCluster::new(3);
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let quorum = {
+        let _entered = runtime.enter();
+        client(&cluster)
+    };
+    quorum.red_lock("unlocked").lock().await.unwrap().unlock().await.unwrap();
+    let _group = quorum.multi_lock(["a", "b"]).lock().await.unwrap();
+    thread::spawn(move || drop(runtime)).join().unwrap();
+    let report = quorum.shutdown().await;
+    let unconfirmed: Vec<_> = report.unconfirmed().map(|(_, resources)| resources.to_vec()).collect();
+    let expected = ["a", "b"].map(|resource| Resource::new(resource).unwrap());
+    assert_eq!(unconfirmed, [expected.clone(), expected.clone(), expected]);
+}
+
 /// A lock in the list without any answer would be missing in the list.
 #[tokio::test(start_paused = true)]
 async fn a_list_does_not_omit_locks_because_the_client_was_closed() {

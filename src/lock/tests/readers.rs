@@ -9,7 +9,7 @@ use crate::{
     LockOptions, MemoryCluster, Owner, Quorum, ReadGuard, RwLock,
     error::ConfigError,
     error::{Error, LossReason, NodeError},
-    node::memory::Behaviour,
+    node::{Operation, Renew, memory::Behaviour},
 };
 
 const TTL: Duration = Duration::from_secs(30);
@@ -21,6 +21,15 @@ fn clients<const N: usize>(cluster: &MemoryCluster) -> [(Quorum, RwLock); N] {
         let lock = quorum.rw_lock("r");
         (quorum, lock)
     })
+}
+
+/// Returns the renewals that a node has received since the last call of this function.
+fn take_renewals(cluster: &MemoryCluster, node: usize) -> Vec<Renew> {
+    let renewals = server(cluster, node).take_log().into_iter().filter_map(|operation| match operation {
+        Operation::Renew(renew) => Some(renew),
+        _ => None,
+    });
+    renewals.collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -345,4 +354,30 @@ async fn a_group_has_exclusive_and_shared_resources() {
     assert_eq!(server(&cluster, 0).holds("b"), Some(1));
     held.unlock().await.unwrap();
     assert_eq!(locked_nodes(&cluster), NONE);
+}
+
+/// The process counts the holds of readers, and nodes do not store the number.
+#[tokio::test(start_paused = true)]
+async fn the_holds_of_readers_cause_no_request() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    let lock = quorum.rw_lock("r").owned_by(&Owner::new());
+    let outer = lock.read().await.unwrap();
+    let (middle, inner) = (lock.read().await.unwrap(), lock.read().await.unwrap());
+    assert_eq!(outer.holds(), 3);
+    inner.unlock().await.unwrap();
+    drop(middle);
+    assert_eq!((outer.holds(), outer.is_valid()), (1, true));
+    for node in 0..3 {
+        assert_eq!(take_renewals(&cluster, node), [], "node {node}");
+    }
+    // The same calls of a writer send the number of holds.
+    drop(outer);
+    let lock = quorum.rw_lock("r").owned_by(&Owner::new());
+    let _outer = lock.write().await.unwrap();
+    drop(lock.write().await.unwrap());
+    for node in 0..3 {
+        let holds: Vec<u32> = take_renewals(&cluster, node).iter().map(|renew| renew.holds).collect();
+        assert_eq!(holds, [2, 1], "node {node}");
+    }
 }
