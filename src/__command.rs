@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     error::Error,
+    latch::Latch,
     quorum::Quorum,
     values::{LeaseId, NodeError, Resource},
 };
@@ -60,6 +61,17 @@ pub fn unpublished_notices(quorum: &Quorum) -> BTreeMap<String, NodeError> {
 #[must_use]
 pub fn label_of(id: &[u8]) -> Option<String> {
     LeaseId::from_wire(id).label().map(str::to_owned)
+}
+
+/// Returns the ids of all arrivals at a latch; `None` if the latch is open. An inspection has the ids only if no node
+/// has more than 32.
+///
+/// # Errors
+///
+/// As [`Latch::arrivals`].
+pub async fn arrival_ids(latch: &Latch) -> Result<Option<Vec<Vec<u8>>>, Error> {
+    let ids = latch.arrival_ids().await?;
+    Ok(ids.map(|ids| ids.iter().map(|id| id.to_vec()).collect()))
 }
 
 /// Whether the lease id of a waiter is that of a reader.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::{
     counted::{counted, listed},
     duration::{milliseconds, shown},
-    latch_view::LatchView,
+    latch_view::{LatchView, MAX_NAMED},
     name,
     table::{table, width, wrapped},
 };
@@ -238,8 +238,8 @@ impl LockView {
         }
         notes.extend(self.reasons().map(|(node, reason)| format!("{node}: {reason}")));
         notes.extend(self.waiting(width.is_some()));
-        notes
-            .extend(self.latch.iter().flat_map(|latch| latch.names().into_iter().chain([latch.to_string()])));
+        let latch = |latch: &LatchView| latch.names(MAX_NAMED).into_iter().chain([latch.to_string()]);
+        notes.extend(self.latch.iter().flat_map(latch));
         notes.push(self.conclusion());
         let notes: Vec<String> = notes.iter().map(|note| wrapped(note, width)).collect();
         format!("{}\n{}", table.trim_fmt(), notes.join("\n"))

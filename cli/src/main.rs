@@ -31,6 +31,7 @@ use crate::{
 
 mod app;
 mod arguments;
+mod at_least;
 mod bench;
 mod changes;
 mod commands;
