@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    acquire::any_of,
     error::Error,
     latch::Latch,
     quorum::Quorum,
@@ -73,6 +74,19 @@ pub async fn arrival_ids(latch: &Latch) -> Result<Option<Vec<Vec<u8>>>, Error> {
     let ids = latch.arrival_ids().await?;
     Ok(ids.map(|ids| ids.iter().map(|id| id.to_vec()).collect()))
 }
+
+/// Returns the part of a waiter's lease id that all lease ids of the client share, or an id of another form.
+#[must_use]
+pub fn client_of(waiter: &[u8]) -> Vec<u8> {
+    let waiter = crate::node::names::without_reader_suffix(&LeaseId::from_wire(waiter));
+    waiter.client().unwrap_or(waiter.as_bytes()).to_vec()
+}
+
+/// The number of wait queues that a wait for a permit joins.
+pub const QUEUES_JOINED: usize = any_of::QUEUES_JOINED;
+
+/// The largest number of slots of which a wait for a permit joins all queues.
+pub const MAX_CANDIDATES_JOINED: usize = any_of::MAX_CANDIDATES_JOINED;
 
 /// Whether the lease id of a waiter is that of a reader.
 #[must_use]

@@ -64,6 +64,7 @@ mod ticket_source;
 mod usage_error;
 mod wait_cycles;
 mod wait_report;
+mod waiters;
 mod waiting;
 mod what_to_run;
 
