@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    acquire::any_of,
     error::{ConfigError, Error},
+    latch::Latch,
     node::names::{self, HashTag},
     quorum::Quorum,
     values::{LeaseId, NodeError, Resource},
@@ -68,6 +70,30 @@ pub fn unpublished_notices(quorum: &Quorum) -> BTreeMap<String, NodeError> {
 pub fn label_of(id: &[u8]) -> Option<String> {
     LeaseId::from_wire(id).label().map(str::to_owned)
 }
+
+/// Returns the ids of all arrivals at a latch; `None` if the latch is open. An inspection has the ids only if no node
+/// has more than 32.
+///
+/// # Errors
+///
+/// As [`Latch::arrivals`].
+pub async fn arrival_ids(latch: &Latch) -> Result<Option<Vec<Vec<u8>>>, Error> {
+    let ids = latch.arrival_ids().await?;
+    Ok(ids.map(|ids| ids.iter().map(|id| id.to_vec()).collect()))
+}
+
+/// Returns the part of a waiter's lease id that all lease ids of the client share, or an id of another form.
+#[must_use]
+pub fn client_of(waiter: &[u8]) -> Vec<u8> {
+    let waiter = crate::node::names::without_reader_suffix(&LeaseId::from_wire(waiter));
+    waiter.client().unwrap_or(waiter.as_bytes()).to_vec()
+}
+
+/// The number of wait queues that a wait for a permit joins.
+pub const QUEUES_JOINED: usize = any_of::QUEUES_JOINED;
+
+/// The largest number of slots of which a wait for a permit joins all queues.
+pub const MAX_CANDIDATES_JOINED: usize = any_of::MAX_CANDIDATES_JOINED;
 
 /// Whether the lease id of a waiter is that of a reader.
 #[must_use]

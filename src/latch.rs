@@ -8,7 +8,6 @@ mod tests;
 use std::{sync::Arc, time::Duration};
 
 use crate::{
-    algorithm::latch::LatchView,
     config::LockOptions,
     error::{ConfigError, Error, duration_out_of_range, out_of_range},
     latch::{call::LatchCall, latch_wait::LatchWait},
@@ -126,8 +125,8 @@ impl Latch {
         self.arrive_by(Arrivals::from([id.into()])).await
     }
 
-    /// Opens the latch, even if arrivals are missing: makes as many arrivals as the latch requires. Returns when a
-    /// quorum of nodes has recorded that the latch is open. A latch cannot be closed again.
+    /// Opens the latch, even if arrivals are missing: makes the missing arrivals. Returns when a quorum of nodes has
+    /// recorded that the latch is open. A latch cannot be closed again.
     ///
     /// An operator calls this function if a process that should arrive is known to have stopped, and the waiting
     /// processes can work without that arrival.
@@ -140,10 +139,8 @@ impl Latch {
     ///
     /// The latch may be open, or may yet open: repeat the call.
     pub async fn open(&self) -> Result<(), Error> {
-        // A number beyond the largest is an error of the call.
-        let numbers = 0..self.count.min(MAX_ARRIVALS);
-        let arrivals = numbers.map(|number| [&self.id, format!("+{number}").as_bytes()].concat().into());
-        self.arrive_by(arrivals.collect()).await
+        let changes = true;
+        self.arriving(async { self.call(Arrivals::new(), changes)?.open(&self.id).await }).await
     }
 
     /// Waits until the latch is open, for as long as a quorum of nodes answers. Nodes in quarantine do not count.
@@ -186,44 +183,52 @@ impl Latch {
     ///
     /// The only effect of the call is that nodes keep the latch for longer.
     pub async fn arrivals(&self) -> Result<u32, Error> {
-        let arrivals = async {
+        Ok(self.recorded().await?.arrived())
+    }
+
+    /// Returns the ids of the arrivals that the nodes have recorded, according to the answers of at least a quorum;
+    /// `None` if the latch is open, because nodes then answer without ids.
+    ///
+    /// # Errors
+    ///
+    /// As [`arrivals`](Self::arrivals).
+    #[cfg(feature = "__command")]
+    pub(crate) async fn arrival_ids(&self) -> Result<Option<Arrivals>, Error> {
+        let call = self.recorded().await?;
+        Ok((!call.view.is_open()).then(|| call.view.arrivals().clone()))
+    }
+
+    /// Queries the nodes once. The result has the answers of at least a quorum.
+    async fn recorded(&self) -> Result<LatchCall<'_>, Error> {
+        let recorded = async {
             let changes = false;
             let mut call = self.call(Arrivals::new(), changes)?;
             call.ask(|_| false).await?;
-            if !call.view.is_recorded() {
-                return Err(call.no_quorum());
-            }
-            Ok(call.arrived())
+            if call.view.is_recorded() { Ok(call) } else { Err(call.no_quorum()) }
         };
-        self.client.context.in_process(arrivals).await
+        self.client.context.in_process(recorded).await
     }
 
     async fn arrive_by(&self, arrivals: Arrivals) -> Result<(), Error> {
-        self.client.context.in_process(self.arrive_in_process(arrivals)).await
+        let changes = true;
+        self.arriving(async { self.call(arrivals, changes)?.arrive().await }).await
     }
 
-    async fn arrive_in_process(&self, arrivals: Arrivals) -> Result<(), Error> {
-        let changes = true;
-        let mut call = self.call(arrivals, changes)?;
-        let arrived = async {
-            loop {
-                call.ask(LatchView::is_recorded).await?;
-                if call.view.is_recorded() {
-                    call.spread();
-                    return Ok(());
-                }
-                call.pause_without_quorum().await?;
+    /// Waits until a call has arrived, for as long as the client is not closed.
+    async fn arriving(&self, arriving: impl Future<Output = Result<(), Error>> + Send) -> Result<(), Error> {
+        let context = &self.client.context;
+        let arriving = async {
+            let arrived = tokio::select! {
+                biased;
+                arrived = arriving => arrived,
+                () = context.closed() => Err(context.closed_error()),
+            };
+            if arrived.is_ok() {
+                context.observer.arrived_at_latch();
             }
+            arrived
         };
-        let arrived = tokio::select! {
-            biased;
-            arrived = arrived => arrived,
-            () = self.client.context.closed() => Err(self.client.context.closed_error()),
-        };
-        if arrived.is_ok() {
-            self.client.context.observer.arrived_at_latch();
-        }
-        arrived
+        context.in_process(arriving).await
     }
 
     async fn wait_until(&self, wait: Option<Duration>) -> Result<bool, Error> {

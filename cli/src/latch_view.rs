@@ -9,14 +9,15 @@ use redquorum::{
 use serde::Serialize;
 
 use crate::{
+    at_least::AtLeast,
     counted::{counted, listed},
     duration::{coarse, milliseconds},
     name,
     table::{table, width, wrapped},
 };
 
-/// The largest number of arrivals that a text names.
-const MAX_NAMED: usize = 16;
+/// The largest number of arrivals that a text names, except the output of `latch NAME show`, which names all.
+pub(crate) const MAX_NAMED: usize = 16;
 
 /// The largest number of arrivals of a node that an inspection names.
 const MAX_LISTED: usize = 32;
@@ -35,6 +36,9 @@ pub(crate) struct LatchView {
     count: Option<u32>,
     /// The number of arrivals; `None` if no quorum has answered.
     arrivals: Option<u32>,
+    /// Whether there may be more arrivals than the number, because nodes have not named them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    arrivals_may_be_more: bool,
     open: bool,
     /// The time for which nodes keep the latch without a further use.
     remaining_ms: Option<f64>,
@@ -83,6 +87,7 @@ impl LatchView {
             name: name::shown(latch),
             count,
             arrivals: None,
+            arrivals_may_be_more: false,
             open,
             remaining_ms: None,
             arrived: Some(Vec::new()),
@@ -100,9 +105,33 @@ impl LatchView {
     pub(crate) fn new(latch: &[u8], found: &LatchInspection) -> Self {
         Self {
             arrivals: Some(found.arrived()),
+            arrivals_may_be_more: !found.names_all() && found.arrived() < found.count(),
             remaining_ms: Some(milliseconds(found.remaining())),
             arrived: found.names_all().then(|| found.arrivals().map(ArrivalView::new).collect()),
             ..Self::unknown(latch, Some(found.count()), found.is_open())
+        }
+    }
+
+    /// Returns the view with all arrivals of the closed latch, by their ids.
+    pub(crate) fn with_arrivals(self, ids: &[Vec<u8>]) -> Self {
+        Self {
+            arrivals: Some(u32::try_from(ids.len()).unwrap_or(u32::MAX)),
+            arrivals_may_be_more: false,
+            arrived: Some(ids.iter().map(|id| ArrivalView::new(id)).collect()),
+            ..self
+        }
+    }
+
+    /// Returns the number of arrivals that opens the latch, if the latch is closed and has arrivals without names.
+    pub(crate) fn count_if_unnamed(&self) -> Option<u32> {
+        self.count.filter(|_| self.arrived.is_none() && !self.open)
+    }
+
+    /// Returns the text for the arrivals by which `latch open` has opened the latch, as far as arrivals are named.
+    fn by_opening(&self) -> String {
+        match self.arrived.iter().flatten().filter(|arrival| arrival.opened).count() {
+            0 => String::new(),
+            number => format!(" ({number} by open)"),
         }
     }
 
@@ -114,11 +143,21 @@ impl LatchView {
         }
     }
 
+    /// Returns the number of arrivals that the nodes have recorded; `None` if no quorum has answered.
+    fn recorded(&self) -> Option<AtLeast> {
+        let number = self.arrivals? as usize;
+        Some(AtLeast { number, may_be_more: self.arrivals_may_be_more })
+    }
+
     /// Returns the arrivals and the number that opens the latch, such as `3 of 5 arrivals`.
     pub(crate) fn arrivals(&self) -> String {
-        match (self.arrivals, self.count) {
-            (Some(arrivals), Some(count)) => format!("{arrivals} of {}", counted(count as usize, "arrival")),
-            (Some(arrivals), None) => counted(arrivals as usize, "arrival"),
+        let by_opening = self.by_opening();
+        match (self.recorded(), self.count) {
+            (Some(arrivals), Some(count)) => {
+                let (least, number) = (arrivals.prefix(), arrivals.number);
+                format!("{least}{number} of {}{by_opening}", counted(count as usize, "arrival"))
+            }
+            (Some(arrivals), None) => arrivals.counted("arrival"),
             (None, Some(count)) => format!("opens at {}", counted(count as usize, "arrival")),
             (None, None) => "unknown".to_owned(),
         }
@@ -126,22 +165,24 @@ impl LatchView {
 
     /// Returns the arrivals and the number that opens the latch for a cell of a table, such as `3 of 5`.
     pub(crate) fn cell(&self) -> String {
-        match (self.arrivals, self.count) {
-            (Some(arrivals), Some(count)) => format!("{arrivals} of {count}"),
+        match (self.recorded(), self.count) {
+            (Some(arrivals), Some(count)) => format!("{arrivals} of {count}{}", self.by_opening()),
             _ => "(unknown)".to_owned(),
         }
     }
 
     /// Returns the labels or ids of the arrivals, and the clients that have opened the latch without the missing
-    /// arrivals; `None` without arrivals. A label of several arrivals is shown once, with the number of arrivals.
-    pub(crate) fn names(&self) -> Option<String> {
+    /// arrivals, at most `most` of each; `None` without arrivals. A label of several arrivals is shown once, with the
+    /// number of arrivals.
+    pub(crate) fn names(&self, most: usize) -> Option<String> {
         let Some(arrived) = &self.arrived else {
-            return Some(format!("arrived: more than {MAX_LISTED}, not named"));
+            let remedy = if self.open { "" } else { ": `redquorum latch NAME show` names them" };
+            return Some(format!("arrived: more than {MAX_LISTED}{remedy}"));
         };
         let opened: BTreeSet<&str> =
             arrived.iter().filter(|arrival| arrival.opened).map(|arrival| &*arrival.name).collect();
-        let opened = (!opened.is_empty())
-            .then(|| format!("opened by {}", listed(opened.iter(), MAX_NAMED, opened.len())));
+        let opened =
+            (!opened.is_empty()).then(|| format!("opened by {}", listed(opened.iter(), most, opened.len())));
         let mut names: Vec<(&str, usize)> = Vec::new();
         for arrival in arrived.iter().filter(|arrival| !arrival.opened) {
             match names.last_mut() {
@@ -153,7 +194,7 @@ impl LatchView {
             1 => (*name).to_owned(),
             _ => format!("{name} x{arrivals}"),
         };
-        let shown = || listed(names.iter().map(name), MAX_NAMED, names.len());
+        let shown = || listed(names.iter().map(name), most, names.len());
         let arrived = (!names.is_empty()).then(|| format!("arrived: {}", shown()));
         let parts: Vec<String> = arrived.into_iter().chain(opened).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
@@ -174,7 +215,7 @@ impl LatchView {
             let reason = reason.or_else(|| node.abstention().map(ToString::to_string));
             notes.extend(reason.map(|reason| format!("{}: {reason}", node.address())));
         }
-        notes.extend(self.names());
+        notes.extend(self.names(usize::MAX));
         notes.push(self.to_string());
         let notes: Vec<String> = notes.iter().map(|note| wrapped(note, columns)).collect();
         format!("{}\n{}", nodes.trim_fmt(), notes.join("\n"))
@@ -265,7 +306,10 @@ mod tests {
         );
         assert_eq!(view(1, 1, true).to_string(), "latch migration:42 is open: 1 of 1 arrival");
         let unknown = LatchView::unknown(b"x", None, false);
-        assert_eq!((unknown.to_string(), unknown.names()), ("latch x is closed: unknown".to_owned(), None));
+        assert_eq!(
+            (unknown.to_string(), unknown.names(MAX_NAMED)),
+            ("latch x is closed: unknown".to_owned(), None)
+        );
     }
 
     #[test]
@@ -276,7 +320,7 @@ mod tests {
 
     #[test]
     fn the_names_of_many_arrivals_are_bounded() {
-        let names = view(64, 20, false).names().unwrap();
+        let names = view(64, 20, false).names(MAX_NAMED).unwrap();
         assert!(names.starts_with("arrived: job 0, job 1, "), "{names}");
         assert!(names.ends_with("job 15 and 4 more"), "{names}");
         let arrival = |number| {
@@ -286,14 +330,29 @@ mod tests {
         assert_eq!((first.label.as_deref(), &*first.name), (Some("web-1:7"), "web-1:7"));
         let mut opened = view(3, 1, true);
         opened.arrived.as_mut().unwrap().extend((0..3).map(arrival));
-        assert_eq!(opened.names().as_deref(), Some("arrived: job 0; opened by web-1:7"));
+        assert_eq!(opened.names(MAX_NAMED).as_deref(), Some("arrived: job 0; opened by web-1:7"));
+        opened.arrivals = Some(4);
+        assert_eq!(opened.arrivals(), "4 of 3 arrivals (3 by open)");
         assert!(!ArrivalView::new(b"job+1").opened, "an id that a user has chosen");
     }
 
     #[test]
     fn arrivals_that_an_inspection_does_not_name_are_said_to_be_unnamed() {
-        let many = LatchView { arrived: None, ..view(100, 40, false) };
-        assert_eq!(many.names().as_deref(), Some("arrived: more than 32, not named"));
-        assert_eq!(serde_json::to_value(&many).unwrap()["arrived"], serde_json::Value::Null);
+        let many = LatchView { arrived: None, arrivals_may_be_more: true, ..view(100, 40, false) };
+        let names = "arrived: more than 32: `redquorum latch NAME show` names them";
+        assert_eq!(many.names(MAX_NAMED).as_deref(), Some(names));
+        assert_eq!(
+            (many.arrivals(), many.cell()),
+            ("at least 40 of 100 arrivals".into(), "40+ of 100".into())
+        );
+        let shown = serde_json::to_value(&many).unwrap();
+        assert_eq!(
+            (&shown["arrived"], &shown["arrivals_may_be_more"]),
+            (&serde_json::Value::Null, &true.into())
+        );
+        let ids: Vec<Vec<u8>> = (0..41).map(|number| format!("job {number}").into_bytes()).collect();
+        let all = many.with_arrivals(&ids);
+        assert_eq!(all.arrivals(), "41 of 100 arrivals");
+        assert!(all.names(usize::MAX).unwrap().ends_with(", job 40"), "{:?}", all.names(usize::MAX));
     }
 }

@@ -1,7 +1,7 @@
 //! The result of an inspection of one resource, as text and as JSON. `inspect` and `force-unlock` print this view,
 //! `list` adds fields to its JSON, and errors quote its conclusion.
 
-use std::{borrow::Cow, collections::BTreeSet, fmt};
+use std::{borrow::Cow, fmt};
 
 use redquorum::{
     __command::is_reader,
@@ -11,11 +11,13 @@ use redquorum::{
 use serde::Serialize;
 
 use crate::{
+    at_least::AtLeast,
     counted::{counted, listed},
     duration::{milliseconds, shown},
-    latch_view::LatchView,
+    latch_view::{LatchView, MAX_NAMED},
     name,
     table::{table, width, wrapped},
+    waiters::Waiters,
 };
 
 /// The largest number of waiters that a text names.
@@ -51,8 +53,8 @@ pub(crate) struct LockView {
     /// Whether the holder leads an election. The waiters are then the other candidates.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     election: bool,
-    /// The number of waiters.
-    waiters: u32,
+    #[serde(flatten)]
+    waiters: Waiters,
     /// The first waiters, in the order of the queue.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     queue: Vec<WaiterView>,
@@ -158,7 +160,7 @@ impl LockView {
             holder: matches!(state, ShownState::Held | ShownState::Shared).then(holder),
             readers: found.readers().map(ToString::to_string).collect(),
             election: found.is_led(),
-            waiters: found.waiters(),
+            waiters: Waiters::of(found),
             queue: found.queue().map(WaiterView::new).collect(),
             latch: found.latch().map(|latch| LatchView::new(resource, &latch)),
             nodes: found.nodes().map(NodeLockView::new).collect(),
@@ -238,8 +240,8 @@ impl LockView {
         }
         notes.extend(self.reasons().map(|(node, reason)| format!("{node}: {reason}")));
         notes.extend(self.waiting(width.is_some()));
-        notes
-            .extend(self.latch.iter().flat_map(|latch| latch.names().into_iter().chain([latch.to_string()])));
+        let latch = |latch: &LatchView| latch.names(MAX_NAMED).into_iter().chain([latch.to_string()]);
+        notes.extend(self.latch.iter().flat_map(latch));
         notes.push(self.conclusion());
         let notes: Vec<String> = notes.iter().map(|note| wrapped(note, width)).collect();
         format!("{}\n{}", table.trim_fmt(), notes.join("\n"))
@@ -247,11 +249,11 @@ impl LockView {
 
     /// Returns the waiters in the order of the queue, by their labels if `is_short`; `None` without waiters.
     fn waiting(&self, is_short: bool) -> Option<String> {
-        let waiting = self.waiters as usize;
+        let waiting = self.waiters.count();
         let noun = if self.election { "candidate" } else { "waiter" };
         let names = self.queue.iter().map(|waiter| waiter.name(is_short));
-        let names = || listed(names, MAX_WAITERS_NAMED, waiting);
-        (waiting > 0).then(|| format!("{}: {}", counted(waiting, noun), names()))
+        let names = || listed(names, MAX_WAITERS_NAMED, waiting.number);
+        (waiting.number > 0).then(|| format!("{}: {}", waiting.counted(noun), names()))
     }
 
     /// Returns the command that ends the lock without its holder. The command is not wrapped, so that
@@ -266,15 +268,11 @@ impl LockView {
         Some(advice(&kind, &self.bytes, "it", width))
     }
 
-    /// Returns the number of waiters of these slots of a semaphore together. A waiter may be in the queues of several
-    /// slots. If a queue has more waiters than its inspection names, the number is at least the length of that queue.
-    pub(crate) fn waiters_of_any<'a>(slots: impl IntoIterator<Item = &'a Self>) -> usize {
-        let (mut named, mut longest) = (BTreeSet::new(), 0);
-        for view in slots {
-            named.extend(view.queue.iter().map(|waiter| &*waiter.waiter));
-            longest = longest.max(view.waiters as usize);
-        }
-        longest.max(named.len())
+    /// Returns the number of waiters of these slots of a semaphore together.
+    pub(crate) fn waiters_of_any<'a>(slots: impl IntoIterator<Item = &'a Self>) -> AtLeast {
+        let mut waiters = Waiters::default();
+        slots.into_iter().for_each(|view| waiters.add(&view.waiters));
+        waiters.count()
     }
 
     /// Returns the command that ends a slot of a semaphore without its holder: the whole command if only one of these

@@ -31,6 +31,7 @@ use crate::{
 
 mod app;
 mod arguments;
+mod at_least;
 mod bench;
 mod changes;
 mod commands;
@@ -63,6 +64,7 @@ mod ticket_source;
 mod usage_error;
 mod wait_cycles;
 mod wait_report;
+mod waiters;
 mod waiting;
 mod what_to_run;
 

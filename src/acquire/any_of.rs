@@ -34,7 +34,7 @@ mod vacancy_query;
 pub(crate) const QUEUES_JOINED: usize = 2;
 
 /// The largest number of candidates of which a waiting call joins all queues.
-const MAX_CANDIDATES_JOINED: usize = 3;
+pub(crate) const MAX_CANDIDATES_JOINED: usize = 3;
 
 /// The number of random candidates that a call draws for each wait queue to join. Candidates with slow queue nodes are
 /// dropped first.

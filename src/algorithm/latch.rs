@@ -11,6 +11,8 @@
 //! because every other quorum shares a node with this quorum (Attiya, Bar-Noy, Dolev: Sharing memory robustly in
 //! message-passing systems, 1995).
 
+use std::sync::Arc;
+
 use crate::{
     algorithm::{node_set::NodeSet, tally::Electorate},
     mutation::{self, Mutation},
@@ -77,6 +79,17 @@ impl LatchView {
         (self.refused, self.failed) = (NodeSet::EMPTY, NodeSet::EMPTY);
     }
 
+    /// Adds arrivals under these ids until the arrivals in the view open the latch.
+    pub(crate) fn add_missing(&mut self, ids: impl Iterator<Item = Arc<[u8]>>) {
+        for id in ids {
+            if self.is_open || self.arrivals.len() >= self.count {
+                break;
+            }
+            self.arrivals.insert(id);
+        }
+        self.lacks_arrivals = true;
+    }
+
     pub(crate) fn on_answer(&mut self, node: usize, answer: LatchAnswer) {
         match answer {
             LatchAnswer::Open => {
@@ -113,6 +126,12 @@ impl LatchView {
     /// Returns the number of arrivals in the view; the count that opens the latch if the latch is open.
     pub(crate) fn arrived(&self) -> usize {
         if self.is_open { self.count } else { self.arrivals.len() }
+    }
+
+    /// Returns the arrivals in the view. Nodes at which the latch is open answer without arrivals.
+    #[cfg(feature = "__command")]
+    pub(crate) fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
     }
 
     /// Whether the latch is open, by the arrivals in the view or by the answer of a node.
@@ -156,8 +175,6 @@ impl LatchView {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     fn arrivals(names: &[&str]) -> Arrivals {
@@ -183,6 +200,26 @@ mod tests {
         assert!(!view.is_known_open() && !view.has_unsent_opening());
         view.on_answer(2, LatchAnswer::Open);
         assert!(view.is_known_open());
+    }
+
+    /// A call that was interrupted after a round has left arrivals under its ids.
+    #[test]
+    fn missing_arrivals_are_added_up_to_the_count() {
+        let ids = || ["+0", "+1", "+2", "+3"].iter().map(|id| Arc::from(id.as_bytes()));
+        for (recorded, added) in [
+            (&[][..], &["+0", "+1", "+2", "+3"][..]),
+            (&["a", "b"], &["+0", "+1", "a", "b"]),
+            (&["+0", "a"], &["+0", "+1", "+2", "a"]),
+        ] {
+            let mut view = view(3, 4);
+            (0..2).for_each(|node| view.on_answer(node, LatchAnswer::Arrived(arrivals(recorded))));
+            view.add_missing(ids());
+            assert_eq!(view.arrivals_to_send(), arrivals(added));
+        }
+        let mut open = view(3, 4);
+        open.on_answer(0, LatchAnswer::Open);
+        open.add_missing(ids());
+        assert!(open.arrivals.is_empty());
     }
 
     #[test]

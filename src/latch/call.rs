@@ -134,6 +134,36 @@ impl<'a> LatchCall<'a> {
         }
     }
 
+    /// Makes rounds until a quorum has recorded the arrivals of the view.
+    pub(super) async fn arrive(&mut self) -> Result<(), Error> {
+        loop {
+            self.ask(LatchView::is_recorded).await?;
+            if self.view.is_recorded() {
+                self.spread();
+                return Ok(());
+            }
+            self.pause_without_quorum().await?;
+        }
+    }
+
+    /// Adds the missing arrivals, with numbers after this id, and makes rounds until a quorum has recorded that the
+    /// latch is open.
+    pub(super) async fn open(&mut self, id: &[u8]) -> Result<(), Error> {
+        let numbered = |number: u32| [id, format!("+{number}").as_bytes()].concat().into();
+        loop {
+            self.ask(LatchView::is_recorded).await?;
+            if self.view.is_known_open() {
+                self.spread();
+                return Ok(());
+            }
+            if self.view.is_recorded() {
+                self.view.add_missing((0..self.count).map(numbered));
+            } else {
+                self.pause_without_quorum().await?;
+            }
+        }
+    }
+
     /// Makes rounds until a quorum has recorded that the latch is open.
     pub(super) async fn until_open(&mut self) -> Result<(), Error> {
         let wake = Arc::new(NoticeWaker::default());

@@ -226,6 +226,41 @@ async fn an_operator_opens_a_latch_that_lacks_arrivals() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_operator_makes_only_the_missing_arrivals() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    quorum.latch("l", 5).arrive_as("one").await.unwrap();
+    make_unreachable(&cluster, &[2]);
+    quorum.latch("l", 5).arrive_as("two").await.unwrap();
+    make_reachable(&cluster, &[2]);
+    make_unreachable(&cluster, &[0]);
+    client(&cluster).latch("l", 5).open().await.unwrap();
+    pass(SECOND).await;
+    let inspection = quorum.inspect("l").await.unwrap();
+    let arrivals: Vec<_> = inspection.nodes().map(|node| node.arrivals()).collect();
+    assert_eq!(arrivals, [None, Some((5, 5)), Some((5, 5))]);
+    let latch = inspection.latch().unwrap();
+    let chosen: Vec<_> = latch.arrivals().filter(|id| [&b"one"[..], b"two"].contains(id)).collect();
+    assert_eq!((chosen.len(), latch.is_open()), (2, true), "{latch:?}");
+}
+
+#[cfg(feature = "__command")]
+#[tokio::test(start_paused = true)]
+async fn all_arrivals_of_a_closed_latch_have_ids() {
+    let cluster = MemoryCluster::new(3);
+    let quorum = client(&cluster);
+    for number in 0..40 {
+        quorum.latch("l", 41).arrive_as(format!("job {number}")).await.unwrap();
+    }
+    let latch = quorum.latch("l", 41);
+    assert!(!quorum.inspect("l").await.unwrap().latch().unwrap().names_all());
+    let ids = latch.arrival_ids().await.unwrap().unwrap();
+    assert!(ids.len() == 40 && ids.contains(&b"job 39"[..]), "{ids:?}");
+    latch.arrive().await.unwrap();
+    assert_eq!(latch.arrival_ids().await, Ok(None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_inspection_has_the_arrivals_of_a_latch() {
     let cluster = MemoryCluster::new(3);
     let quorum = client(&cluster);

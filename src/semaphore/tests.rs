@@ -70,6 +70,28 @@ async fn clients_that_count_different_numbers_of_permits_warn_once_each() {
     assert_eq!(acquire(&third, 7).await, None);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_check_without_answers_leaves_a_different_number() {
+    let cluster = MemoryCluster::new(3);
+    let [first, second] = [4, 5].map(|permits| client(&cluster).semaphore("gpu", permits));
+    for semaphore in [&first, &second] {
+        semaphore.acquire().await.unwrap().release().await.unwrap();
+        pass(Duration::from_millis(10)).await;
+    }
+    assert_eq!(second.count_mismatch(), Some(4));
+    for index in 0..3 {
+        server(&cluster, index).behave(Behaviour::Failing(NodeError::Unreachable("down".into())));
+    }
+    pass(Duration::from_secs(61)).await;
+    cluster.servers().iter().for_each(|server| drop(server.take_log()));
+    assert!(second.try_acquire().await.is_err());
+    pass(Duration::from_secs(1)).await;
+    let is_check = |operation: &Operation| matches!(operation, Operation::CountPermits(_));
+    let is_checked = cluster.servers().iter().any(|server| server.take_log().iter().any(is_check));
+    assert!(is_checked, "the check was due");
+    assert_eq!(second.count_mismatch(), Some(4));
+}
+
 /// A client checks once a minute, in the message of its first lock request.
 #[tokio::test(start_paused = true)]
 async fn the_check_of_the_number_of_permits_costs_one_operation_a_minute() {

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::{
     app::App,
+    at_least::AtLeast,
     changes::Changes,
     counted::counted,
     duration,
@@ -245,8 +246,8 @@ impl fmt::Display for SlotTable {
         let used = self.rows.iter().filter(|row| !row.view.is_free()).count();
         write!(f, "{used} of {} of {} in use", counted(self.rows.len(), "permit"), self.name)?;
         match LockView::waiters_of_any(self.rows.iter().map(|row| &row.view)) {
-            0 => Ok(()),
-            waiters => write!(f, ", {}", counted(waiters, "waiter")),
+            AtLeast { number: 0, .. } => Ok(()),
+            waiters => write!(f, ", {}", waiters.counted("waiter")),
         }
     }
 }

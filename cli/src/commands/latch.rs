@@ -3,7 +3,7 @@
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
 use clap::{Args, ValueEnum};
-use redquorum::{Quorum, error::Error};
+use redquorum::{__command::arrival_ids, Quorum, error::Error, inspection::Inspection};
 
 use crate::{
     app::App,
@@ -12,7 +12,7 @@ use crate::{
     duration::{self, GivenDuration},
     exit::Exit,
     failure::Failure,
-    latch_view::{LatchByNode, LatchView},
+    latch_view::{LatchByNode, LatchView, MAX_NAMED},
     name, number,
     shortage::ShortageReporter,
     wait_report::report_latch_wait,
@@ -115,7 +115,7 @@ impl Latch {
             let is_open = self.action != Action::Arrive;
             // The act is done, so an inspection without a quorum is no failure.
             let view = match quorum.inspect(self.name.as_bytes()).await {
-                Ok(found) => LatchView::of_inspection(self.name.as_bytes(), self.count, &found),
+                Ok(found) => self.view(quorum, &found).await,
                 Err(_) => LatchView::unknown(self.name.as_bytes(), self.count, is_open),
             };
             app.output.print(&view)?;
@@ -146,11 +146,27 @@ impl Latch {
     }
 
     fn latch(&self, quorum: &Quorum) -> redquorum::Latch {
-        // `show` without a number does not call the latch.
-        let latch = quorum.latch(self.name.as_bytes(), self.count.unwrap_or(1));
+        // `show` without a number does not call this latch.
+        self.latch_with(quorum, self.count.unwrap_or(1))
+    }
+
+    fn latch_with(&self, quorum: &Quorum, count: u32) -> redquorum::Latch {
+        let latch = quorum.latch(self.name.as_bytes(), count);
         match &self.retention {
             Some(retention) => latch.retention(**retention),
             None => latch,
+        }
+    }
+
+    /// Returns the view of the inspected latch. If the inspection does not name all arrivals, the nodes are queried for
+    /// their ids.
+    async fn view(&self, quorum: &Quorum, found: &Inspection) -> LatchView {
+        let view = LatchView::of_inspection(self.name.as_bytes(), self.count, found);
+        let Some(count) = view.count_if_unnamed() else { return view };
+        match arrival_ids(&self.latch_with(quorum, count)).await {
+            Ok(Some(ids)) => view.with_arrivals(&ids),
+            // The latch has opened meanwhile, or no quorum has answered. The view has what the inspection shows.
+            Ok(None) | Err(_) => view,
         }
     }
 
@@ -181,23 +197,27 @@ impl Latch {
 
     /// Returns the failure of a wait whose latch stayed closed, with the arrivals as evidence.
     async fn closed(&self, quorum: &Quorum, reason: &str) -> Failure {
-        let found = quorum.inspect(self.name.as_bytes()).await;
-        let view = found.map(|found| LatchView::of_inspection(self.name.as_bytes(), self.count, &found));
-        let view = view.unwrap_or_else(|_| LatchView::unknown(self.name.as_bytes(), self.count, false));
+        let view = match quorum.inspect(self.name.as_bytes()).await {
+            Ok(found) => self.view(quorum, &found).await,
+            Err(_) => LatchView::unknown(self.name.as_bytes(), self.count, false),
+        };
         let message = format!("latch {} is closed ({}): {reason}", self.shown(), view.arrivals());
-        Failure { evidence: view.names().into_iter().collect(), ..Failure::new(Exit::LatchClosed, message) }
+        Failure {
+            evidence: view.names(MAX_NAMED).into_iter().collect(),
+            ..Failure::new(Exit::LatchClosed, message)
+        }
     }
 
     /// Opens the latch. If arrivals are missing, the user has to confirm.
     async fn open(&self, quorum: &Quorum, latch: &redquorum::Latch, app: &App) -> Result<(), Failure> {
         let found = quorum.inspect(self.name.as_bytes()).await?;
-        let view = LatchView::of_inspection(self.name.as_bytes(), self.count, &found);
+        let view = self.view(quorum, &found).await;
         if view.missing() > 0 && Consent::of(self.yes, "open the latch")? == Consent::Ask {
             // A wrong number is an error before the question.
             latch.arrivals().await?;
             app.messages.flush();
             let missing = counted(view.missing() as usize, "arrival");
-            let names = view.names().map(|names| format!("{names}\n")).unwrap_or_default();
+            let names = view.names(MAX_NAMED).map(|names| format!("{names}\n")).unwrap_or_default();
             if !consent::ask(format!("{names}open latch {} without {missing}?", self.shown())).await? {
                 return Err(Failure::new(Exit::Declined, "nothing was opened: the answer was no"));
             }
@@ -212,7 +232,7 @@ impl Latch {
         }
         let found =
             quorum.inspect(self.name.as_bytes()).await.map_err(|error: Error| Failure::from(error))?;
-        let view = LatchView::of_inspection(self.name.as_bytes(), self.count, &found);
+        let view = self.view(quorum, &found).await;
         app.output.print(&LatchByNode::new(view, found))?;
         Ok(Exit::Success)
     }

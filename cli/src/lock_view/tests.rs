@@ -38,7 +38,7 @@ fn view() -> LockView {
         holder: Some(holder.clone()),
         readers: Vec::new(),
         election: false,
-        waiters: 0,
+        waiters: Waiters::default(),
         queue: Vec::new(),
         latch: None,
         nodes: nodes.collect(),
@@ -57,13 +57,14 @@ fn a_terminal_of_80_columns_shows_one_line_per_node() {
 }
 
 /// Returns a view with this number of waiters, of which the first `shown` are known.
-fn view_with_waiters(waiters: u32, shown: u32) -> LockView {
+fn view_with_waiters(waiters: usize, shown: usize) -> LockView {
     let waiter = |number| WaiterView {
         waiter: format!("job-{number}:77/{OWNER}:{number}"),
         label: (number > 0).then(|| format!("job-{number}:77")),
         shared: false,
     };
-    LockView { waiters, queue: (0..shown).map(waiter).collect(), ..view() }
+    let counted = Waiters::in_queue(waiters, 0..shown);
+    LockView { waiters: counted, queue: (0..shown).map(waiter).collect(), ..view() }
 }
 
 #[test]
@@ -91,11 +92,14 @@ fn all_waiters_are_named_up_to_a_bound() {
 }
 
 #[test]
-fn a_waiter_in_several_queues_counts_once() {
+fn a_waiter_for_any_slot_counts_once() {
     let slots = [view_with_waiters(3, 3), view_with_waiters(2, 2), view()];
-    assert_eq!(LockView::waiters_of_any(&slots), 3);
-    assert_eq!(LockView::waiters_of_any(&[view_with_waiters(90, 32)]), 90);
-    assert_eq!(LockView::waiters_of_any(&[view()]), 0);
+    let waiters = |slots: &[LockView]| LockView::waiters_of_any(slots).counted("waiter");
+    assert_eq!(waiters(&slots), "3 waiters");
+    assert_eq!(waiters(&[view_with_waiters(90, 32), view()]), "90 waiters");
+    let of_many_slots = [90, 1, 1, 0].map(|waiters| view_with_waiters(waiters, waiters.min(32)));
+    assert_eq!(waiters(&of_many_slots), "at least 90 waiters");
+    assert_eq!(waiters(&[view()]), "0 waiters");
 }
 
 #[test]

@@ -9,12 +9,14 @@ use redquorum::{
 use serde::Serialize;
 
 use crate::{
+    at_least::AtLeast,
     counted::{counted, listed},
     duration,
     latch_view::LatchView,
     lock_view::{LockView, short},
     name,
     wait_cycles::WaitCycle,
+    waiters::Waiters,
 };
 
 /// The largest number of waiters in a row.
@@ -61,11 +63,13 @@ pub(crate) struct Row {
 pub(crate) struct TableRow {
     pub(crate) name: String,
     pub(crate) is_latch: bool,
+    /// Whether the lock is that of a release watcher, whose waiters also wait for a permit.
+    pub(crate) is_release_watcher: bool,
     /// The semaphore, if the row is a slot.
     pub(crate) semaphore: Option<Vec<u8>>,
     /// The remaining ttl; `None` for a row without a ttl, or without a quorum.
     pub(crate) left: Option<Duration>,
-    pub(crate) waiters: u32,
+    pub(crate) waiters: Waiters,
     pub(crate) cells: Cells,
 }
 
@@ -140,7 +144,15 @@ impl LatchRow {
             differing: "-".to_owned(),
         };
         let name = format!("latch {}", name::shown(name));
-        let table_row = TableRow { name, is_latch: true, semaphore: None, left, waiters: 0, cells };
+        let table_row = TableRow {
+            name,
+            is_latch: true,
+            is_release_watcher: false,
+            semaphore: None,
+            left,
+            waiters: Waiters::default(),
+            cells,
+        };
         Self { view, nodes, table_row }
     }
 }
@@ -199,19 +211,22 @@ impl Row {
             LockState::Free => "no quorum",
             _ => "unclear",
         };
+        let waiters = Waiters::of(found);
         let no_end = if is_held { "no end" } else { "-" };
         let cells = Cells {
             state: shown_state,
             whole_owner: if is_free { "-".to_owned() } else { owner_of(found, |owner| owner.to_string()) },
             owner: if is_free { "-".to_owned() } else { owner_of(found, short_name) },
             left: left.map_or_else(|| no_end.to_owned(), duration::shown),
-            waiters: found.waiters().to_string(),
-            queue: queue_of(found),
+            waiters: waiters.count().to_string(),
+            queue: queue_of(found, waiters.count()),
             nodes: format!("{nodes_with_lock}/{}", found.nodes().count()),
             differing: if differing.is_empty() { "-".to_owned() } else { differing.join(",") },
         };
         let semaphore = semaphore.map(<[u8]>::to_vec);
-        let table_row = TableRow { name, is_latch: false, semaphore, left, waiters: found.waiters(), cells };
+        let is_release_watcher = kind == LockKind::ReleaseWatcher;
+        let table_row =
+            TableRow { name, is_latch: false, is_release_watcher, semaphore, left, waiters, cells };
         Self {
             kind,
             in_cycle: false,
@@ -226,9 +241,8 @@ impl Row {
 }
 
 /// Returns the number of waiters, and the first waiters in the order of the queue.
-fn queue_of(found: &Inspection) -> String {
-    let waiters = found.waiters();
-    let names = listed(found.queue().map(short_name), MAX_WAITERS_NAMED, waiters as usize);
+fn queue_of(found: &Inspection, waiters: AtLeast) -> String {
+    let names = listed(found.queue().map(short_name), MAX_WAITERS_NAMED, waiters.number);
     if names.is_empty() { waiters.to_string() } else { format!("{waiters}: {names}") }
 }
 

@@ -12,7 +12,7 @@ use ratatui::{
 };
 
 use super::{TableRow, fitting::fitted, lines};
-use crate::{counted::counted, duration};
+use crate::{at_least::AtLeast, counted::counted, duration, waiters::Waiters};
 
 /// The order of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Screen {
         match self.order {
             RowOrder::Name => {}
             RowOrder::Left => rows.sort_by_key(|row| row.left.unwrap_or(Duration::MAX)),
-            RowOrder::Waiters => rows.sort_by_key(|row| Reverse(row.waiters)),
+            RowOrder::Waiters => rows.sort_by_key(|row| Reverse(row.waiters.count().number)),
         }
         rows
     }
@@ -116,7 +116,9 @@ impl Screen {
             latches => format!(", {latches} latches"),
         };
         format!(
-            "redquorum top: {locks}{latches}, {waiting} waiting; every {interval}, by {}",
+            "redquorum top: {locks}{latches}, {}{} waiting; every {interval}, by {}",
+            waiting.prefix(),
+            waiting.number,
             self.order.shown()
         )
     }
@@ -157,21 +159,22 @@ impl Screen {
     }
 }
 
-/// Returns an estimate of the number of waiters. A waiter for any permit of a semaphore is in the queues of several
-/// slots, so only the longest queue of each semaphore counts.
-fn waiting(rows: &[TableRow]) -> u64 {
-    let mut of_semaphores: BTreeMap<&[u8], u32> = BTreeMap::new();
-    let mut waiting = 0;
+/// Returns the number of waiters. A waiter for any permit of a semaphore may be in the queues of several slots, and
+/// counts once. The waiters for the lock of a release watcher are in the queues of slots, too.
+fn waiting(rows: &[TableRow]) -> AtLeast {
+    let mut of_semaphores: BTreeMap<&[u8], Waiters> = BTreeMap::new();
     for row in rows {
-        match &row.semaphore {
-            None => waiting += u64::from(row.waiters),
-            Some(semaphore) => {
-                let longest = of_semaphores.entry(semaphore).or_default();
-                *longest = (*longest).max(row.waiters);
-            }
+        if let Some(semaphore) = &row.semaphore {
+            of_semaphores.entry(semaphore).or_default().add(&row.waiters);
         }
     }
-    waiting + of_semaphores.values().map(|longest| u64::from(*longest)).sum::<u64>()
+    let of_locks = rows.iter().filter(|row| row.semaphore.is_none() && !row.is_release_watcher);
+    let of_locks = of_locks.map(|row| &row.waiters);
+    let counts = of_locks.chain(of_semaphores.values()).map(Waiters::count);
+    counts.fold(AtLeast { number: 0, may_be_more: false }, |sum, count| AtLeast {
+        number: sum.number + count.number,
+        may_be_more: sum.may_be_more || count.may_be_more,
+    })
 }
 
 #[cfg(test)]

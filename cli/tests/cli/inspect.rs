@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use super::{
+    pty::Pty,
     redquorum::{
         TIME_LIMIT, command_on, exit_code, json, output, send_signal, stderr, stdout, wait_for_output,
         without_patience,
@@ -481,6 +482,45 @@ async fn slots_of_a_semaphore_are_a_table_with_their_holders() {
         assert_eq!(text.trim_end().lines().last(), Some("2 of 3 permits of gpu in use"), "{text}");
         assert!(columns.is_none() || text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
+}
+
+/// Each of the three waits is in the queues of two slots, and one of the waiters is the release watcher.
+#[tokio::test]
+async fn a_wait_for_any_slot_of_a_semaphore_counts_once() {
+    let cluster = Cluster::start(3).await;
+    let client = client(&cluster).await;
+    cluster.server(2).kill().await;
+    let mut permits = Vec::new();
+    for _ in 0..4 {
+        permits.push(client.semaphore("gpu", 4).acquire().await.unwrap());
+    }
+    let mut waiters = Vec::new();
+    for _ in 0..3 {
+        let gpu = Quorum::builder().nodes(cluster.urls()).connect().await.unwrap().semaphore("gpu", 4);
+        waiters.push(tokio::spawn(async move { drop(gpu.acquire().await) }));
+    }
+    let queued = async || {
+        let listing = json(&output(command_on(&cluster, ["--json", "list"])).await).remove(0);
+        let waiting_for = |kind: &str| {
+            let locks = listing["locks"].as_array().unwrap().iter().filter(|lock| lock["kind"] == kind);
+            locks.map(|lock| lock["waiters"].as_u64().unwrap()).sum::<u64>()
+        };
+        waiting_for("slot") == 6 && waiting_for("release_watcher") == 2
+    };
+    redquorum_tests::eventually(TIME_LIMIT, "each waiter is in two queues", queued).await;
+    let inspected = stdout(&output(command_on(&cluster, ["inspect", "gpu", "-n", "4"])).await);
+    let last = inspected.lines().last().unwrap();
+    // If all waiters have drawn the same two slots, the number is known to be exact.
+    let in_use = "4 of 4 permits of gpu in use";
+    assert!(
+        [format!("{in_use}, at least 3 waiters"), format!("{in_use}, 3 waiters")].contains(&last.to_owned()),
+        "{inspected}"
+    );
+    let pty = Pty::open(80);
+    let top = pty.spawn(command_on(&cluster, ["top", "--interval", "50ms"]));
+    pty.wait_until_shown("3 waiting; every").await;
+    drop(top);
+    waiters.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! `redquorum latch`.
 
+use redquorum::{Quorum, admin, unstable_redis::redis::cmd};
 use redquorum_tests::{Cluster, eventually};
 use tokio::io::AsyncWriteExt;
 
@@ -122,8 +123,57 @@ async fn open_asks_if_arrivals_are_missing() {
     let opened = ask(b"y\n").await;
     assert_eq!(exit_code(&opened), 0, "{}", stdout(&opened));
     assert_eq!(exit_code(&wait_for_output(waiting).await), 0);
+    let shown = stdout(&output(command_on(&cluster, ["latch", "l", "show"])).await);
+    for row in shown.lines().filter(|line| line.starts_with("127.0.0.1:")) {
+        assert_eq!(row.split_whitespace().skip(1).collect::<Vec<_>>(), ["3", "3"], "{shown}");
+    }
+    assert!(shown.contains("\narrived: a; opened by "), "{shown}");
+    assert!(shown.ends_with("\nlatch l is open: 3 of 3 arrivals (2 by open)\n"), "{shown}");
+    let listed = stdout(&output(command_on(&cluster, ["list"])).await);
+    assert!(listed.contains(" 3 of 3 (2 by open) "), "{listed}");
     // Nothing is asked for an open latch.
     assert_eq!(exit_code(&output(latch(&cluster, &["l", "--count", "3", "open"])).await), 0);
+}
+
+/// Each of two nodes lacks one arrival.
+#[tokio::test]
+async fn show_counts_and_names_the_arrivals_of_all_nodes_if_there_are_many() {
+    let cluster = Cluster::start(3).await;
+    let builder = || Quorum::builder().nodes(cluster.urls());
+    admin::init(&builder()).await.unwrap();
+    let client = builder().connect().await.unwrap();
+    for number in 0..40 {
+        client.latch("l", 100).arrive_as(format!("host-{number}")).await.unwrap();
+    }
+    client.shutdown().await;
+    cluster.server(2).kill().await;
+    for (server, id) in [(0, ":host-0"), (1, ":host-1")] {
+        // The last arrival may be on its way to one node.
+        eventually(TIME_LIMIT, "the node has all arrivals", async || {
+            cluster.server(server).query::<u64>(cmd("HLEN").arg("redquorum:latch:{l}")).await == 41
+        })
+        .await;
+        let removed: u64 = cluster.server(server).query(cmd("HDEL").arg("redquorum:latch:{l}").arg(id)).await;
+        assert_eq!(removed, 1);
+    }
+    let listed = stdout(&output(command_on(&cluster, ["list"])).await);
+    assert!(listed.contains(" 39+ of 100 "), "{listed}");
+    let inspected = stdout(&output(command_on(&cluster, ["inspect", "l"])).await);
+    assert!(inspected.contains("\nlatch l is closed: at least 39 of 100 arrivals"), "{inspected}");
+    let show = |json: &[&'static str]| command_on(&cluster, [json, &["latch", "l", "show"]].concat());
+    let shown = json(&output(show(&["--json"])).await).remove(0);
+    assert_eq!((&shown["arrivals"], &shown["arrivals_may_be_more"]), (&40.into(), &serde_json::Value::Null));
+    let mut ids: Vec<String> =
+        shown["arrived"].as_array().unwrap().iter().map(|id| id["id"].to_string()).collect();
+    ids.sort();
+    let mut expected: Vec<String> = (0..40).map(|number| format!("\"host-{number}\"")).collect();
+    expected.sort();
+    assert_eq!(ids, expected);
+    let shown = on_a_terminal_of(24, 80, &show(&[])).spawn().unwrap();
+    let text = stdout(&wait_for_output(shown).await).replace('\r', "");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!((0..40).all(|number| text.contains(&format!("host-{number}"))), "{text}");
+    assert!(text.contains("latch l is closed: 40 of 100 arrivals"), "{text}");
 }
 
 #[tokio::test]

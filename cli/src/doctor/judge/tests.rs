@@ -814,7 +814,7 @@ const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
         |facts| facts.cycles = Ok(vec!["2 clients wait for each other".to_owned()]),
         "waits",
         Level::Warn,
-        "2 clients wait for each other; look at the programs first",
+        "2 clients wait for each other; look at the programs first; for a permit with `--slot`",
     ),
     (
         |facts| facts.cycles = Err(NotSearched::Failed("no quorum answers".to_owned())),

@@ -6,7 +6,8 @@ use crate::doctor::{facts::NotSearched, finding::Finding};
 /// a list of many keys only takes longer than this check allows. In the second case, no other check has a line.
 pub(super) fn judge(cycles: &Result<Vec<String>, NotSearched>) -> Vec<Finding> {
     let advice = "look at the programs first (tasks of one process count as one client); if they are stuck, end one \
-                  lease (`redquorum force-unlock NAME`), and lock these names in one order or as a group";
+                  lease (`redquorum force-unlock NAME`, for a permit with `--slot`), lock these names in one order \
+                  or as a group, and unlock a reader before its client waits to write";
     match cycles {
         Ok(cycles) if cycles.is_empty() => vec![Finding::ok("waits", "no clients wait for each other")],
         Ok(cycles) => cycles.iter().map(|cycle| Finding::warn("waits", cycle, advice)).collect(),

@@ -9,7 +9,7 @@ use ratatui::{
 use super::*;
 use crate::locked::row::Cells;
 
-fn row(name: &str, owner: &str, left: u64, waiters: u32, nodes: &str, differing: &str) -> TableRow {
+fn row(name: &str, owner: &str, left: u64, waiters: usize, nodes: &str, differing: &str) -> TableRow {
     let cells = Cells {
         state: if owner.contains("readers") { "shared" } else { "held" },
         whole_owner: owner.to_owned(),
@@ -21,7 +21,9 @@ fn row(name: &str, owner: &str, left: u64, waiters: u32, nodes: &str, differing:
         differing: differing.to_owned(),
     };
     let left = Some(Duration::from_secs(left));
-    TableRow { name: name.to_owned(), is_latch: false, semaphore: None, left, waiters, cells }
+    let waiters = Waiters::in_queue(waiters, 0..waiters.min(32));
+    let (name, semaphore) = (name.to_owned(), None);
+    TableRow { name, is_latch: false, is_release_watcher: false, semaphore, left, waiters, cells }
 }
 
 fn rows() -> Vec<TableRow> {
@@ -151,8 +153,12 @@ fn a_waiter_for_any_permit_of_a_semaphore_counts_once() {
         slot
     };
     let mut screen = Screen::new(Duration::from_secs(1));
-    let rows = [slot("gpu", 0), slot("gpu", 2), slot("gpu", 1), slot("cpu", 3)];
+    let watcher = TableRow { is_release_watcher: true, ..row("watcher of cpu", "me", 9, 2, "5/5", "-") };
+    let rows = [slot("gpu", 0), slot("gpu", 2), slot("gpu", 1), slot("cpu", 3), watcher];
     screen.show(rows.into_iter().chain([row("job", "me", 9, 4, "5/5", "-")]).collect(), Vec::new());
     let head = &draw(&mut screen, 80, 24)[0];
-    assert!(head.starts_with("redquorum top: 5 locks, 9 waiting; "), "{head}");
+    assert!(head.starts_with("redquorum top: 6 locks, 9 waiting; "), "{head}");
+    screen.show([40, 2, 3, 1].map(|waiters| slot("gpu", waiters)).into(), Vec::new());
+    let head = &draw(&mut screen, 80, 24)[0];
+    assert!(head.starts_with("redquorum top: 4 locks, at least 40 waiting; "), "{head}");
 }
