@@ -71,6 +71,14 @@ async fn a_notice_in_a_cluster_is_published_only_to_listeners() {
     assert!(publications());
 }
 
+/// Returns the number of scripts that the server has executed. Calls that the server refused before the script began do not
+/// count.
+fn executed_scripts(server: &Server) -> u64 {
+    let stats: String = server.ask(&["INFO", "commandstats"]);
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    calls.and_then(|calls| calls.split(',').next()).map_or(0, |calls| calls.parse().unwrap())
+}
+
 /// The metadata key is a declared key of each call, so that the server refuses the calls of a moving slot. As long as all
 /// declared keys are there, the server executes the script, and refuses its commands for missing keys.
 #[tokio::test(flavor = "multi_thread")]
@@ -85,11 +93,15 @@ async fn a_moving_slot_gives_no_vote_and_no_other_answer() {
             server.ask::<()>(&["HSET", "{redquorum}redquorum:node", "unused", "1"]);
         }
         server.ask::<()>(&["CLUSTER", "SETSLOT", &slot(&server), "MIGRATING", &id]);
+        let executed_before = executed_scripts(&server);
         for lock in [fixture.lock(&free, 2), fixture.lock(&held, 2), fixture.lock(&held, 1)] {
             assert_eq!(*lock.await, [Answer::Error(NodeError::SlotMigrating)], "{has_metadata}");
         }
         let inspected = fixture.call(samples::inspect("held")).await;
         assert_eq!(*inspected, [Answer::Error(NodeError::SlotMigrating)], "{has_metadata}");
+        if !has_metadata {
+            assert_eq!(executed_scripts(&server), executed_before, "a script began without the metadata");
+        }
         server.ask::<()>(&["CLUSTER", "SETSLOT", &slot(&server), "STABLE"]);
     }
     assert!(matches!(&*fixture.lock(&held, 2).await, [Answer::Held(_)]));
