@@ -85,7 +85,7 @@ pub async fn arrival_ids(latch: &Latch) -> Result<Option<Vec<Vec<u8>>>, Error> {
 /// Returns the part of a waiter's lease id that all lease ids of the client share, or an id of another form.
 #[must_use]
 pub fn client_of(waiter: &[u8]) -> Vec<u8> {
-    let waiter = crate::node::names::without_reader_suffix(&LeaseId::from_wire(waiter));
+    let waiter = names::without_reader_suffix(&LeaseId::from_wire(waiter));
     waiter.client().unwrap_or(waiter.as_bytes()).to_vec()
 }
 
