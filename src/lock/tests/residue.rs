@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{all_behave, client, server};
+use super::{NONE, all_behave, client, locked_nodes, server};
 use crate::{
     LockOptions, MemoryCluster,
     error::NodeError,
@@ -87,4 +87,36 @@ async fn an_unlock_without_a_quorum_returns_the_reply_of_each_node() {
         "memory:0: server error: NOREPLICAS Not enough good replicas; memory:1: no answer within the node \
          timeout; memory:2: done"
     );
+}
+
+/// The attempt reads the answers in the order of the nodes, until two nodes have granted. So the attempt has read the
+/// error of each of these nodes.
+#[tokio::test(start_paused = true)]
+async fn a_node_to_which_the_lock_was_not_sent_receives_no_unlock() {
+    for unreachable in [0, 1] {
+        let cluster = MemoryCluster::new(3);
+        server(&cluster, unreachable).behave(Behaviour::Failing(NodeError::Unreachable("refused".into())));
+        let guard = client(&cluster).red_lock("r").lock().await.unwrap();
+        all_behave(&cluster, &Behaviour::Granting);
+        guard.unlock().await.unwrap();
+        for node in 0..3 {
+            let unlocks = if node == unreachable { vec![] } else { vec![Tombstone::Never] };
+            assert_eq!(take_tombstones(&cluster, node), unlocks, "node {node}");
+        }
+    }
+}
+
+/// The node executes the renewal late, and writes the key.
+#[tokio::test(start_paused = true)]
+async fn a_node_to_which_only_a_renewal_was_sent_receives_the_unlock() {
+    let cluster = MemoryCluster::new(3);
+    server(&cluster, 0).behave(Behaviour::Failing(NodeError::Unreachable("refused".into())));
+    let guard = client(&cluster).red_lock("r").lock().await.unwrap();
+    server(&cluster, 0).behave(Behaviour::Hanging);
+    guard.renew().await.unwrap();
+    guard.unlock().await.unwrap();
+    assert_eq!(locked_nodes(&cluster), NONE);
+    server(&cluster, 0).thaw();
+    assert_eq!(locked_nodes(&cluster), NONE);
+    assert_eq!(take_tombstones(&cluster, 0), [Tombstone::Always]);
 }

@@ -98,13 +98,15 @@ impl NodeState {
         }
     }
 
-    /// Removes a lease from the readers. Returns whether the lease was a reader.
+    /// Removes a lease from the readers. Returns whether the lease was a reader. An expired run is deleted, as a server
+    /// deletes an expired key at its next use.
     ///
     /// An expired reader counts as a reader if other readers have held the resource since its end, because no writer
     /// has held the resource in between.
     pub(super) fn unshare(&mut self, resource: &Resource, lease_id: &LeaseId, now: NodeTime) -> bool {
         let is_shared = self.held(resource, now).is_some_and(|held| held.lease_id.is_of_readers());
-        let Some(mut readers) = self.readers.remove(resource) else { return false };
+        let run = self.readers.remove(resource).filter(|readers| !readers.expires_at.is_past(now));
+        let Some(mut readers) = run else { return false };
         let was_reader = readers.ends.remove(lease_id).is_some() && is_shared;
         if was_reader && readers.ends.values().all(|end| end.is_past(now)) {
             self.set_lock(resource, None);

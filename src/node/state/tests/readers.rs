@@ -134,6 +134,18 @@ fn the_unlock_of_a_reader_without_its_key_leaves_the_other_readers() {
     assert_eq!(readers, Some(vec!["two".to_owned()]));
 }
 
+/// A server deletes an expired key at its next use. So the readers do not come back when the clock of the server steps back.
+#[test]
+fn readers_whose_end_an_unlock_has_found_do_not_come_back() {
+    let mut node = Fixture::new();
+    node.ask(&lock("*a", "one", 5000, 0));
+    node.ask(&lock("*a", "two", 5000, 0));
+    node.milliseconds += 5001;
+    assert_eq!(node.ask(&unlock("*a", "one", true, false)), Answer::Unlocked { deleted: 0 });
+    node.milliseconds -= 1;
+    assert_eq!(ExampleNode::readers(&mut node, "a"), None);
+}
+
 #[cfg(feature = "sim")]
 #[test]
 fn readers_without_their_key_or_with_a_key_of_another_end_are_inconsistent() {
