@@ -72,8 +72,8 @@ fn names_in(words: &[&[u8]]) -> Range<usize> {
     match &*word(0) {
         "DEL" | "EXISTS" | "UNLINK" => 1..words.len(),
         "EVAL" => 3..3 + word(2).parse::<usize>().unwrap_or(0),
-        "GET" | "HDEL" | "HGET" | "HGETALL" | "HKEYS" | "HMGET" | "HSET" | "PERSIST" | "PEXPIRE" | "PTTL"
-        | "SET" | "TYPE" | "ZADD" | "ZCARD" | "ZRANGE" => 1..2,
+        "GET" | "HDEL" | "HGET" | "HGETALL" | "HKEYS" | "HLEN" | "HMGET" | "HSET" | "PERSIST" | "PEXPIRE"
+        | "PTTL" | "SET" | "TYPE" | "ZADD" | "ZCARD" | "ZRANGE" => 1..2,
         "PUBSUB" if word(1) == "NUMSUB" => 2..words.len(),
         _ => 0..0,
     }
