@@ -61,7 +61,10 @@ for ((port = base; port < base + servers; port++)); do
     wait_until "the server at port $port" answers "$port"
     addresses+=("127.0.0.1:$port")
 done
-"$client" --cluster create "${addresses[@]}" --cluster-replicas 1 --cluster-yes >"$scratch/create.log"
+"$client" --cluster create "${addresses[@]}" --cluster-replicas 1 --cluster-yes >"$scratch/create.log" || {
+    cat "$scratch/create.log" >&2
+    exit 1
+}
 for ((port = base; port < base + servers; port++)); do
     wait_until "the cluster at port $port" serves "$port"
 done

@@ -69,9 +69,10 @@ pub enum ConfigError {
         /// The settings that differ, as on the node and in the client.
         difference: Arc<str>,
     },
-    /// A server cannot be a node: two urls lead to the server, the server's clock differs from the client's clock by
-    /// more than an hour, the server is a Sentinel or part of a cluster, has no command `INFO`, or its Redis user may not
-    /// call `INFO`.
+    /// A server cannot be a node: two urls lead to the server or to its cluster, the server's clock differs from the
+    /// client's clock by more than an hour, the server does not fit its url (a Sentinel, a server of a cluster behind
+    /// `redis://`, a standalone server behind `redis+cluster://`), has no command `INFO`, or its Redis user may not call
+    /// `INFO`.
     #[error("{node}: {reason}")]
     #[non_exhaustive]
     Server {

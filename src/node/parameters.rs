@@ -52,7 +52,8 @@ pub enum RestartGuard {
     /// of another incarnation than the connection.
     ///
     /// This guard does not detect a server that becomes a replica of *its own* replica and a master again while the
-    /// connection sends nothing, nor a proxy that continues with a promoted replica on the same connection.
+    /// connection sends nothing, nor a proxy that continues with a promoted replica on the same connection. In a Redis
+    /// Cluster, the first case ends the connection.
     #[default]
     PerConnection,
     /// A check at every call, for proxies that may change the server behind a connection. Each call costs the server

@@ -61,8 +61,8 @@ pub enum InitOutcome {
 ///
 /// * [`AdminError::NotNew`] if a node belongs to a quorum, or may have voted in one. Nothing is changed.
 /// * [`AdminError::Config`] if the settings are invalid, if the clock of a node is off by more than an hour, if a server
-///   cannot be a node (a Sentinel, a part of a cluster, a server without `INFO`), or if two addresses lead to one server.
-///   Nothing is changed.
+///   cannot be a node (a Sentinel, a server that does not fit its url, a server without `INFO`), or if two addresses lead
+///   to one server or to one Redis Cluster. Nothing is changed.
 /// * [`AdminError::Incomplete`] if a node did not answer. Usually nothing is changed, because the call inspects all
 ///   nodes before it admits any. If a node failed after the inspection, or if another `init` ran at the same time, the
 ///   nodes whose reply is `Done` are admitted.

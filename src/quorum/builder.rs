@@ -407,8 +407,10 @@ impl QuorumBuilder {
     ///   (`NoRuntime`).
     /// * [`Error::Config`] if a node is unfit, and the remaining nodes are no quorum. A node is unfit if it belongs to
     ///   a quorum with other settings (`WrongQuorum`). A server is unfit if its clock is off by more than an hour, if
-    ///   it does not permit `INFO`, or if it is a Sentinel or part of a Redis Cluster (`Server`).
-    /// * [`Error::Config`] if two addresses lead to one server (`Server`), even if the remaining nodes are a quorum.
+    ///   it does not permit `INFO`, or if it does not fit its url: a Sentinel, a server of a Redis Cluster behind
+    ///   `redis://`, or a standalone server behind `redis+cluster://` (`Server`).
+    /// * [`Error::Config`] if two addresses lead to one server or to one Redis Cluster (`Server`), even if the remaining
+    ///   nodes are a quorum.
     /// * [`Error::NoQuorum`] if fewer nodes than a quorum answered within the connect timeout, or at once if enough
     ///   nodes refuse the client for a lasting reason, such as a wrong password. `Config` takes precedence.
     /// * [`Error::Closed`] if the runtime ends during the call.

@@ -58,7 +58,7 @@ pub(super) fn mode(info: &Info, is_in_cluster: bool) -> Finding {
             "mode",
             "a node of a Redis Cluster, which moves keys and promotes replicas",
             "run three small standalone servers beside the cluster (docs/CLUSTER.md), and name these: cluster-enabled no, \
-             and no data of a cluster",
+             and no data of a cluster; or name the whole cluster as one node: redis+cluster://HOST:PORT",
         ),
         "sentinel" => Finding::fail(
             "mode",
