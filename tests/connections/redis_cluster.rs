@@ -314,6 +314,26 @@ async fn a_migration_of_the_slot_grants_no_held_lock() {
     assert!(!target.keys().await.is_empty(), "the slot is not on the target");
 }
 
+/// The replica replaces the master, and then the master replaces the replica, while a client is idle. The node metadata that
+/// a call on the old connection would find is as before, so only the end of the subscription shows the replacement.
+#[tokio::test]
+async fn an_idle_client_gets_no_vote_of_a_master_that_was_replaced_meanwhile() {
+    let setup = Setup::start().await;
+    // The quarantine outlasts the test.
+    let builder = builder([setup.url()]).max_ttl(LONG_TTL);
+    let idle = init_and_connect(builder).await;
+    assert_locks(&idle).await.unlock().await.unwrap();
+    fail_over(setup.master(), setup.replica()).await;
+    fail_over(setup.replica(), setup.master()).await;
+    eventually(SOON, "the master is in quarantine", async || {
+        let attempt = idle.red_lock("r").try_lock().await;
+        let replies = replies_of(attempt.expect_err("the old connection gives a vote"));
+        let reply = replies.iter().next().map(|(_, reply)| reply.clone());
+        matches!(reply, Some(NodeReply::Refused(Refusal::Quarantined { remaining: Some(_), .. })))
+    })
+    .await;
+}
+
 /// A server without free memory refuses votes, and confirms unlocks.
 #[tokio::test]
 async fn a_full_cluster_confirms_unlocks() {
