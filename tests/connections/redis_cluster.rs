@@ -422,7 +422,9 @@ async fn a_user_needs_exactly_the_documented_permissions_in_a_cluster() {
         server.command(&user).await;
         server.command(&["ACL", "LOG", "RESET"]).await;
         let works = wakes_a_waiter(&server.url().replace("//", "//redquorum:PASSWORD@")).await;
-        let refused = permissions::refused_objects(server).await;
+        let mut refused = permissions::refused_objects(server).await;
+        // The redis crate sends this command on each connection. No refusal has an effect, and Redis 7.0 has no such command.
+        refused.remove("client|setinfo");
         match missing {
             None => assert!(works && refused.is_empty(), "refused: {refused:?}"),
             Some(missing) => assert!(!refused.is_empty(), "{missing} is not needed"),
