@@ -121,11 +121,12 @@ test_on() {
         --test-threads "$2" -E "${3:-all()}" 2>&1 | tee "$scratch/$1.passed"
 }
 
-# The tests whose results may depend on the version of the server: scripts, permissions and `doctor`.
-depends_on_version='test(node::redis::) + test(permissions::) + test(doctor::)'
+# The tests whose results may depend on the version of the server: scripts, permissions, `doctor`, and Redis Clusters.
+depends_on_version='test(node::redis::) + test(permissions::) + test(doctor::) + test(redis_cluster::)'
 
 # Of these, the tests of a Redis Cluster as a node, which needs the sharded channels of Redis 7.0.
 needs_sharded_channels='test(node::redis::tests::hash_slot) + test(a_cluster_as_a_node) + test(a_whole_redis_cluster)'
+needs_sharded_channels+=' + test(redis_cluster::)'
 
 # version_of PROGRAM: prints a version such as `Redis 7.0.15` or `Valkey 9.1.2`.
 version_of() { "$1" --version | sed -E 's/^(Redis|Valkey) server v=([^ ]+).*/\1 \2/'; }
