@@ -64,6 +64,10 @@ pub(super) struct HashSlot {
 #[derive(Debug)]
 pub(super) struct SlotMaster {
     pub(super) raw: RawConnection,
+    #[cfg_attr(
+        not(feature = "__command"),
+        expect(dead_code, reason = "the command opens further connections to this server")
+    )]
     pub(super) endpoint: Endpoint,
     /// The ids of all servers of the cluster.
     pub(super) members: BTreeSet<String>,
