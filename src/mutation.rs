@@ -170,6 +170,14 @@ pub(crate) enum Mutation {
     OpenClosedForGood,
     /// A give-up that opens old nodes although a quorum of new nodes may vote.
     GiveUpBesideNewQuorum,
+    /// A replacement that opens the new server although the old node is not retired.
+    JoinBesideOld,
+    /// A new server that votes without a quarantine as soon as a replacement opens it.
+    JoinWithoutQuarantine,
+    /// A replacement that does not look for an old node which returns during the wait for the new server.
+    IgnoreReturnedOld,
+    /// A replacement that ignores which other replacements the nodes have recorded.
+    ForgetReplacements,
     /// A downgrade that wins after the write lease has ended.
     DowngradeTooLate,
     /// A redemption of a ticket that also takes resources which are free, or which other leases have held since.

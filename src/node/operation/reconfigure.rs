@@ -1,10 +1,11 @@
-//! Reconfigure: moves a node to another configuration.
+//! Reconfigure: moves a node to another configuration, closes a node for a move or a replacement, and opens a closed
+//! node.
 
 use crate::{
     clock::Instant,
     node::{
         operation::{Abstention, Answer, Arguments, Operate, Registration, ScriptReply},
-        parameters::QuorumParameters,
+        parameters::{QuarantineParameters, QuorumParameters},
     },
     values::{Fingerprint, Resource},
 };
@@ -21,6 +22,12 @@ impl Reconfigure {
     pub(crate) fn keeps_new(&self) -> bool {
         self.to.is_closed() || self.from.is_closed_from(&self.to)
     }
+
+    /// Whether the node begins a quarantine and raises its minimum token, as after a loss of its data: the step opens a
+    /// new server that stands in for a replaced one, whose votes the new server does not have.
+    pub(crate) fn begins_quarantine(&self) -> bool {
+        self.from.is_joining(&self.to)
+    }
 }
 
 impl Operate for Reconfigure {
@@ -28,10 +35,12 @@ impl Operate for Reconfigure {
         &[]
     }
 
-    fn encode(&self, arguments: &mut Arguments<'_>, _: &QuorumParameters) {
+    fn encode(&self, arguments: &mut Arguments<'_>, parameters: &QuorumParameters) {
         let Self { from, to } = self;
+        let QuarantineParameters { lasts, renewals_after } = parameters.quarantine;
         arguments.name("reconfigure", 0).bytes(from.as_str().as_bytes()).bytes(to.as_str().as_bytes());
         arguments.joined(format_args!("{}", to.digest())).number(u8::from(self.keeps_new()));
+        arguments.number(u8::from(self.begins_quarantine())).ttl(lasts).ttl(renewals_after);
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {

@@ -187,6 +187,7 @@ fn a_connection_to_another_incarnation_is_not_registered() {
         incarnation: "another".into(),
         minimum_token: 0,
         fingerprint: parameters().fingerprint,
+        replacements: "".into(),
     };
     node.state.set_metadata(Some(metadata));
     assert_eq!(node.ask_guarded(&lock("b", "me", 5000, 0)), Answer::Abstains(Abstention::NotRegistered));

@@ -19,8 +19,9 @@ use crate::{
     node::{
         Abstention, Answer, CountPermits, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect,
         InspectAnswer, InspectDetails, Latch, LatchInfo, List, Lock, NewNodes, Observe, ObserveAnswer,
-        Operation, Proclaim, Proclamation, Queued, QuorumParameters, Reconfigure, Register, Renew, Resources,
-        RestartGuard, Tombstone, Transfer, Unlock, Vacant, Withdraw, WriteBack, names,
+        Operation, Proclaim, Proclamation, Queued, QuorumParameters, Reconfigure, RecordReplacements,
+        Register, Renew, Resources, RestartGuard, Tombstone, Transfer, Unlock, Vacant, Withdraw, WriteBack,
+        names,
         operation::{
             ListPage,
             samples::{lease_id, parameters, resource},
@@ -189,6 +190,10 @@ impl NodePair<'_> {
             DraftKind::Reconfigure { from, to } => {
                 Operation::Reconfigure(Reconfigure { from: Fingerprint::new(from), to: Fingerprint::new(to) })
             }
+            DraftKind::RecordReplacements { from, to } => {
+                let (from, to) = (Arc::from(*from), Arc::from(*to));
+                Operation::RecordReplacements(RecordReplacements { from, to })
+            }
         }
     }
 
@@ -324,7 +329,9 @@ impl NodePair<'_> {
                 let minimum_token = self.number(minimum_token);
                 let fingerprint = if *is_ours { parameters().fingerprint } else { Fingerprint::new("other") };
                 let incarnation = self.server.incarnation_of_data().into();
-                let metadata = NodeMetadata { incarnation, minimum_token, fingerprint };
+                let before = self.state.metadata().map(|metadata| Arc::clone(&metadata.replacements));
+                let replacements = before.unwrap_or_default();
+                let metadata = NodeMetadata { incarnation, minimum_token, fingerprint, replacements };
                 let mut command = redis::cmd("HSET");
                 command
                     .arg(names::METADATA)
@@ -553,7 +560,7 @@ impl NodePair<'_> {
             }
             return Err(TestCaseError::fail("the server has metadata, and the pure node has none"));
         };
-        let NodeMetadata { incarnation, minimum_token, fingerprint } = metadata;
+        let NodeMetadata { incarnation, minimum_token, fingerprint, replacements } = metadata;
         let expected = [
             ("stamp", stamp(metadata)),
             ("incarnation", incarnation.to_string()),
@@ -562,6 +569,7 @@ impl NodePair<'_> {
         for (field, value) in expected {
             prop_assert_eq!(&found[field], &value);
         }
+        prop_assert_eq!(found.get("replacements").map_or("", String::as_str), &**replacements);
         prop_assert_eq!(found["minimum_token"].parse().ok(), Some(*minimum_token));
         Ok(())
     }
