@@ -626,7 +626,7 @@ fn untouched(context: &ClientContext, answers: &[Answer], is_fine: impl Fn(&Answ
 }
 
 /// Returns the reply of a node that does not take part.
-fn reply_of_absent(context: &ClientContext, answer: &Answer) -> NodeReply {
+pub(super) fn reply_of_absent(context: &ClientContext, answer: &Answer) -> NodeReply {
     match answer {
         Answer::Inspected(inspection) => NodeReply::Refused(match &inspection.fingerprint {
             Some(fingerprint) => Refusal::wrong_quorum(fingerprint),
@@ -637,7 +637,7 @@ fn reply_of_absent(context: &ClientContext, answer: &Answer) -> NodeReply {
 }
 
 /// Sends each node its own operation. The answer of a node without an operation is `None`.
-async fn ask_each(
+pub(super) async fn ask_each(
     context: &ClientContext,
     operation: impl Fn(usize) -> Option<Operation>,
 ) -> Vec<Option<Answer>> {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::values::{ClosedReason, Printable};
+use crate::values::{ClosedReason, Fingerprint, Printable};
 
 /// The error of a node that gave no vote. An error is never evidence that a resource is held, nor that it is
 /// free.
@@ -77,8 +77,9 @@ pub enum NodeError {
     /// The ACL user may not call `SCAN`, by which a node lists its locks.
     #[error("the user may not call SCAN, with which locks are listed (`ACL SETUSER USER +scan`)")]
     ScanForbidden,
-    /// The node belongs to a quorum with other settings. The text is the fingerprint of that quorum.
-    #[error("the node belongs to another quorum ({})", Printable(.0))]
+    /// The node belongs to a quorum with other settings, or was [replaced](Self::replaced_by). The text is the
+    /// fingerprint of that quorum, or of the replaced node.
+    #[error("{}", text_of_wrong_quorum(.0))]
     WrongQuorum(Arc<str>),
     /// The address leads to a server to which this client is connected by another address. Each server has
     /// one vote.
@@ -160,6 +161,19 @@ pub enum NodeError {
     CallFailed(Arc<str>),
 }
 
+/// Returns the text for a node with this fingerprint, which a client of another quorum meets.
+fn text_of_wrong_quorum(fingerprint: &str) -> String {
+    match Fingerprint::replacement_in(fingerprint) {
+        Some(new) => format!("the node was {}", replaced_by(new)),
+        None => format!("the node belongs to another quorum ({})", Printable(fingerprint)),
+    }
+}
+
+/// Returns the words for a node that was replaced by the server at this address.
+pub(super) fn replaced_by(new: &str) -> String {
+    format!("replaced by {}: restart this client with the new list of nodes", Printable(new))
+}
+
 /// Returns the words for the clock of a node that is ahead, or behind.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the error's `Display` passes references to fields")]
 fn direction(is_node_ahead: &bool) -> &'static str {
@@ -205,6 +219,31 @@ fn is_about_keys(text: &str) -> bool {
 }
 
 impl NodeError {
+    /// Returns the address of the server that stands in for the node, as `HOST:PORT`, if
+    /// [`admin::replace`](crate::admin::replace) has replaced the node. The client works with the other nodes, and takes
+    /// the new list of nodes at its next start.
+    #[must_use]
+    pub fn replaced_by(&self) -> Option<&str> {
+        match self {
+            Self::WrongQuorum(fingerprint) => Fingerprint::replacement_in(fingerprint),
+            Self::Handshake(error) => error.replaced_by(),
+            _ => None,
+        }
+    }
+
+    /// Whether the server did not answer. Any other error is from a server that runs, or from this client.
+    pub(crate) fn is_silence(&self) -> bool {
+        match self {
+            Self::Handshake(error) => error.is_silence(),
+            Self::Unreachable(_)
+            | Self::TimedOut
+            | Self::DialTimedOut(_)
+            | Self::Unresponsive
+            | Self::Disconnected => true,
+            _ => false,
+        }
+    }
+
     /// Whether the node certainly never received the call, so that no rollback is needed there.
     pub(crate) fn is_unsent(&self) -> bool {
         matches!(

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::values::{Fingerprint, LeaseId, NodeError, Printable};
+use crate::values::{Fingerprint, LeaseId, NodeError, Printable, node_error::replaced_by};
 
 /// The reply of one node to one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,10 +53,10 @@ pub enum Refusal {
         /// The recorded count.
         recorded: u32,
     },
-    /// The node belongs to a quorum with other settings.
+    /// The node belongs to a quorum with other settings, or was [replaced](Self::replaced_by).
     #[non_exhaustive]
     WrongQuorum {
-        /// The settings of that quorum, as one line.
+        /// The settings of that quorum as one line, or the line of the replaced node.
         fingerprint: Arc<str>,
     },
 }
@@ -77,6 +77,16 @@ pub(crate) struct RepliesInWords<'a> {
 }
 
 impl Refusal {
+    /// Returns the address of the server that stands in for the node, as `HOST:PORT`, if
+    /// [`admin::replace`](crate::admin::replace) has replaced the node.
+    #[must_use]
+    pub fn replaced_by(&self) -> Option<&str> {
+        match self {
+            Self::WrongQuorum { fingerprint } => Fingerprint::replacement_in(fingerprint),
+            _ => None,
+        }
+    }
+
     pub(crate) fn wrong_quorum(fingerprint: &Fingerprint) -> Self {
         Self::WrongQuorum { fingerprint: fingerprint.as_str().into() }
     }
@@ -182,9 +192,10 @@ impl fmt::Display for Refusal {
             }
             Self::Superseded => f.write_str("lost or superseded"),
             Self::CountMismatch { recorded } => write!(f, "the latch has the count {recorded} there"),
-            Self::WrongQuorum { fingerprint } => {
-                write!(f, "belongs to another quorum ({})", Printable(fingerprint))
-            }
+            Self::WrongQuorum { fingerprint } => match Fingerprint::replacement_in(fingerprint) {
+                Some(new) => f.write_str(&replaced_by(new)),
+                None => write!(f, "belongs to another quorum ({})", Printable(fingerprint)),
+            },
         }
     }
 }

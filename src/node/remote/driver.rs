@@ -40,7 +40,7 @@ use super::{
 use crate::{
     clock::{Clock, Instant},
     node::{
-        Answer, Listener, NewNodes, Notice,
+        Answer, InspectAnswer, Listener, NewNodes, Notice,
         transport::{ConnectionEvent, NoticeCommand, Transport},
     },
     values::NodeError,
@@ -62,6 +62,9 @@ pub(super) struct Driver {
     /// Whether the transport always leads to the present master.
     follows_master: bool,
     notices: ConnectionNotices,
+    /// The error of a replaced node, whose address leads to no voter any more: the client neither dials nor registers
+    /// the server again, because the server may have lost the mark of its retirement.
+    replaced: Option<NodeError>,
 }
 
 /// The outcome of a driver whose node is closed and has no request left to deliver.
@@ -86,6 +89,7 @@ impl Driver {
             follows_master: transport.follows_master(),
             dialler: Dialler::new(Arc::clone(&address), transport, config),
             notices: ConnectionNotices::new(address, config),
+            replaced: None,
         }
     }
 
@@ -124,7 +128,11 @@ impl Driver {
             self.wait(delay).await?;
             let script_pause = self.script_pause();
             let dial = self.dialler.dial(self.redial.patience(), script_pause);
-            match self.while_unconnected(dial).await? {
+            let dialled = match self.replaced.clone() {
+                Some(error) => Err(error),
+                None => self.while_unconnected(dial).await?,
+            };
+            match dialled {
                 Ok(connection) => {
                     let mut state = self.shared.lock();
                     state.send_queue.connected();
@@ -137,6 +145,9 @@ impl Driver {
                     return Ok(connection);
                 }
                 Err(error) => {
+                    if self.registers.is_some() && error.replaced_by().is_some() {
+                        self.replaced = Some(error.clone());
+                    }
                     self.notices.unreachable(&error, self.clock.now());
                     self.redial.failed(&error);
                     let mut state = self.shared.lock();
@@ -285,10 +296,25 @@ impl Driver {
                     Answer::Error(error) if error.is_refused_call() => Some(error),
                     _ => None,
                 });
+                // The client of an administrator continues a replacement at a replaced node.
+                let mut received = answers.iter().filter(|_| self.registers.is_some());
+                let replaced = received.find_map(|answer| match answer {
+                    // A client that only reads receives the mark with an inspection.
+                    Answer::WrongQuorum { fingerprint }
+                    | Answer::Inspected(InspectAnswer { fingerprint: Some(fingerprint), .. }) => {
+                        fingerprint.replacement().map(|_| NodeError::WrongQuorum(fingerprint.as_str().into()))
+                    }
+                    _ => None,
+                });
+                if let Some(new) = replaced.as_ref().and_then(NodeError::replaced_by) {
+                    self.notices.replaced(new);
+                }
                 self.notices.answered(refusal, now);
                 let late = self.shared.lock().send_queue.answered(batch, answers, now);
                 self.notices.answered_late(late);
-                return must_give_up.then_some(NodeError::ReadOnly);
+                // The connection ends, so that no call reaches a server that loses the mark of its retirement.
+                self.replaced.clone_from(&replaced);
+                return replaced.or_else(|| must_give_up.then_some(NodeError::ReadOnly));
             }
             ConnectionEvent::NotLoaded { batch } => {
                 // Behind a proxy, the calls may reach another server now. The registration is sent first, because the

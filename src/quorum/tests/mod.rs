@@ -7,5 +7,6 @@ mod connecting;
 mod health;
 mod listing;
 mod moving;
+mod replacing;
 #[cfg(feature = "__command")]
 mod wait_graph;

@@ -61,7 +61,10 @@ impl Configuration {
         let is_read_only = true;
         let mut nodes = self.cluster.connect(&settings.parameters, is_read_only);
         if let Some(gate) = gate {
-            let gated = |node| Arc::new(GatedNode { node, gate: Arc::clone(gate) }) as Arc<dyn Node>;
+            let gated = |node: Arc<dyn Node>| {
+                let address = Arc::clone(node.address());
+                Arc::new(GatedNode { node, address, gate: Arc::clone(gate) }) as Arc<dyn Node>
+            };
             nodes = nodes.into_iter().map(gated).collect();
         }
         let dependencies =
@@ -137,34 +140,35 @@ impl Configuration {
 /// A gate between clients and their nodes. The gate lets a number of requests pass, and keeps all later requests until
 /// it is opened.
 #[derive(Debug)]
-struct Gate {
-    state: Mutex<GateState>,
-    has_kept: Notify,
+pub(super) struct Gate {
+    pub(super) state: Mutex<GateState>,
+    pub(super) has_kept: Notify,
 }
 
 #[derive(Debug)]
-struct GateState {
+pub(super) struct GateState {
     /// The number of requests that have reached the gate.
-    sent: usize,
+    pub(super) sent: usize,
     /// The number of requests that the gate lets pass.
     open_for: usize,
     kept: Vec<(Arc<dyn Node>, Request, Responder)>,
 }
 
 #[derive(Debug)]
-struct GatedNode {
-    node: Arc<dyn Node>,
-    gate: Arc<Gate>,
+pub(super) struct GatedNode {
+    pub(super) node: Arc<dyn Node>,
+    pub(super) address: Arc<str>,
+    pub(super) gate: Arc<Gate>,
 }
 
 impl Gate {
-    fn new(open_for: usize) -> Arc<Self> {
+    pub(super) fn new(open_for: usize) -> Arc<Self> {
         let state = GateState { sent: 0, open_for, kept: Vec::new() };
         Arc::new(Self { state: Mutex::new(state), has_kept: Notify::new() })
     }
 
     /// Lets the kept requests pass, in order, and all later requests.
-    async fn open(&self) {
+    pub(super) async fn open(&self) {
         let kept = {
             let mut state = mutex::lock(&self.state);
             state.open_for = usize::MAX;
@@ -178,7 +182,7 @@ impl Gate {
 
 impl Node for GatedNode {
     fn address(&self) -> &Arc<str> {
-        self.node.address()
+        &self.address
     }
 
     fn call(&self, request: Request) -> Reply {
