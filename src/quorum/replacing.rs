@@ -193,8 +193,16 @@ pub(crate) async fn replace_with(
     let (before, after) = (&*old.context, &*new.context);
     let [from, to] = [before, after].map(|context| address_of(context, node).to_string());
     let pair = Pair { old: from, new: to };
-    let replacing =
-        Replacing { before, after, node, pair, ours: fingerprint_of(after), is_old_listed, is_old_gone };
+    let replacing = Replacing {
+        before,
+        after,
+        node,
+        pair,
+        call: after.lease_ids.client().to_string(),
+        ours: fingerprint_of(after),
+        is_old_listed,
+        is_old_gone,
+    };
     while_open(old, while_open(new, replacing.run())).await
 }
 
@@ -204,6 +212,8 @@ struct Replacing<'a> {
     /// The index of the old node in `before`, and of the new server in `after`.
     node: usize,
     pair: Pair,
+    /// The id of this call.
+    call: String,
     ours: Fingerprint,
     is_old_listed: bool,
     is_old_gone: bool,
@@ -231,10 +241,15 @@ struct Others {
 }
 
 impl Others {
-    /// Returns the indices of the nodes that vote and accept writes.
+    /// Returns the indices of the nodes that record replacements.
     fn answering(&self) -> impl Iterator<Item = usize> {
-        self.replies.iter().enumerate().filter(|(_, reply)| reply.is_none()).map(|(node, _)| node)
+        self.replies.iter().enumerate().filter(|(_, reply)| records(reply.as_ref())).map(|(node, _)| node)
     }
+}
+
+/// Whether a node with this reply records replacements. A record is no vote, so a node in quarantine does.
+fn records(reply: Option<&NodeReply>) -> bool {
+    matches!(reply, None | Some(NodeReply::Refused(Refusal::Quarantined { .. })))
 }
 
 /// The state of the new server.
@@ -265,58 +280,63 @@ impl Replacing<'_> {
         self.check_settings()?;
         let inspected = inspect_started(self.after).await?;
         let others = self.read_others(&inspected).await;
-        let (mut old, mut new) = match self.prepare(&inspected, &others).await {
-            Ok(nodes) => nodes,
+        let mut old = self.find_old(&inspected, &others).await?;
+        let mut new = match self.prepare(&inspected, &old, &others).await {
+            Ok(new) => new,
             Err(error) => {
-                self.withdraw(&others).await;
+                self.withdraw(&old, &others).await;
                 return Err(error);
             }
         };
+        let mut is_returned = false;
         loop {
             while !matches!(new, NewServer::Joined) {
-                new = self.stand_in(&old, new, &others).await?;
+                new = self.stand_in(&old, new, &others, is_returned).await?;
             }
+            // An earlier call may have ended before it recorded this on every node.
+            self.record_answering(Progress::Done, &others).await.ok();
             match self.wait_until_new_votes().await.map_err(|error| self.after_retirement(error))? {
                 None => return Ok(()),
-                Some(returned) => (old, new) = (returned, NewServer::Member),
+                Some(returned) => (old, new, is_returned) = (returned, NewServer::Member, true),
             }
         }
+    }
+
+    /// Returns the state of the old node. An error has changed nothing.
+    async fn find_old(&self, inspected: &[Answer], others: &Others) -> Result<OldNode, AdminError> {
+        self.refuse_other_server(&others.record)?;
+        let old = self.inspect_old(inspected, others.record.progress(&self.pair)).await?;
+        self.refuse_other_list(&old, &others.record)?;
+        Ok(old)
     }
 
     /// Checks all nodes, and records the replacement on the other nodes. An error has changed nothing but records.
     async fn prepare(
         &self,
         inspected: &[Answer],
+        old: &OldNode,
         others: &Others,
-    ) -> Result<(OldNode, NewServer), AdminError> {
-        let progress = others.record.progress(&self.pair);
-        self.refuse_other_server(&others.record)?;
-        let old = self.inspect_old(inspected, progress).await?;
-        self.refuse_other_list(&old, &others.record)?;
+    ) -> Result<NewServer, AdminError> {
         let is_retired = matches!(old, OldNode::Retired);
-        if is_retired {
-            self.record(Progress::Retired, false, others).await;
-        }
-        let new = self.check_new(inspected, &old, &others.record).await;
+        let new = self.check_new(inspected, old, &others.record).await;
         let new = match new {
-            Ok(new) if !matches!(new, NewServer::Joined) => self.check_clocks(&old).await.map(|()| new),
+            Ok(new) if !matches!(new, NewServer::Joined) => self.check_clocks(old).await.map(|()| new),
             new => new,
         };
         let new = new.map_err(|error| if is_retired { self.after_retirement(error) } else { error })?;
-        // If the old node cannot vote, and the new server does not vote, the remaining steps only add a vote, whatever
-        // happens to the other nodes.
-        let only_adds_a_vote = match (&old, &new) {
+        // If the old node is retired, and the new server does not vote, the remaining steps only add a vote. For an old
+        // node that is gone, they need the records of all other nodes.
+        let only_adds_a_vote = match (old, &new) {
             (_, NewServer::Member) => false,
             (OldNode::Retired, _) | (OldNode::Gone, NewServer::Joined) => true,
-            (OldNode::Gone, NewServer::Joining(_)) => progress.is_some(),
             _ => false,
         };
         if !only_adds_a_vote {
             self.refuse_second_replacement(&others.record)?;
             self.ensure_others(others.replies.clone())?;
-            self.begin(&old, &others.record).await?;
+            self.begin(old, &others.record).await?;
         }
-        Ok((old, new))
+        Ok(new)
     }
 
     /// Retires the old node, and opens the new server. Returns the new state of the new server.
@@ -325,27 +345,28 @@ impl Replacing<'_> {
         old: &OldNode,
         new: NewServer,
         others: &Others,
+        is_returned: bool,
     ) -> Result<NewServer, AdminError> {
         let joining = self.close_new(new).await?;
         if mutation::altered(Mutation::JoinBesideOld, true, |_| false) {
-            self.retire(old).await?;
+            self.retire(old, is_returned).await?;
         }
-        // If the old node is gone, only the record shows which server stands in for it: a second call has to record its
-        // begin on every other node, so one node that goes from `begun` to `retired` excludes every other server.
-        let is_gone = matches!(old, OldNode::Gone);
-        let is_recorded = self.record(Progress::Retired, is_gone, others).await;
-        if is_gone && !is_recorded {
-            return Err(unfinished(&self.pair));
+        // A node records one server only as the server that stands in for the old node. If the old node is gone, all other
+        // nodes have to record the new server. If the old node is retired, its fingerprint excludes a second retirement,
+        // and one record excludes every call that was told later that the old node is gone.
+        match old {
+            OldNode::Gone => self.record_all_retired(&others.record).await?,
+            _ => self.record_answering(Progress::Retired, others).await?,
         }
-        let open = Operation::Reconfigure(Reconfigure { from: joining, to: self.ours.clone() });
+        let open = Reconfigure { from: joining, to: self.ours.clone(), record: None };
+        let lasts = open.quarantine(&self.after.settings.parameters).lasts;
+        let open = Operation::Reconfigure(open);
         let opened = self.change_new([open]).await.map_err(|error| self.after_retirement(error))?;
         // A server that lost its data while it was closed may have been registered before the old node was retired.
-        let lasts = self.after.settings.parameters.quarantine.lasts;
         let is_whole = matches!(opened, Answer::Registered(Registration { quarantine: Some(rest), .. }) if rest + ROUNDING >= lasts);
         if !mutation::altered(Mutation::JoinWithoutQuarantine, is_whole, |_| true) {
             return Ok(NewServer::Member);
         }
-        self.record(Progress::Done, false, others).await;
         Ok(NewServer::Joined)
     }
 
@@ -389,7 +410,7 @@ impl Replacing<'_> {
         let read = Operation::RecordReplacements(RecordReplacements { from: "".into(), to: "".into() });
         let mut record = ReplacementRecord::default();
         for operation in [register, read] {
-            let is_asked = |node: usize| matches!(replies.get(node), Some(None));
+            let is_asked = |node: usize| replies.get(node).is_some_and(|reply| records(reply.as_ref()));
             let answers = ask_each(self.after, |node| is_asked(node).then(|| operation.clone())).await;
             for (reply, answer) in replies.iter_mut().zip(answers) {
                 *reply = match answer {
@@ -456,34 +477,85 @@ impl Replacing<'_> {
     /// Records the begin of the replacement on every other node. The order of the nodes is the same in every call, so one
     /// of two calls that begin at the same time succeeds.
     async fn begin(&self, old: &OldNode, known: &ReplacementRecord) -> Result<(), AdminError> {
-        let mut others: Vec<usize> = (0..self.after.nodes.len()).filter(|node| *node != self.node).collect();
-        others.sort_by_key(|node| self.after.nodes.get(*node).map(|node| Arc::clone(node.address())));
-        for node in others {
+        let is_open = matches!(old, OldNode::Open);
+        for node in self.others_in_order() {
             let change = |record: ReplacementRecord| {
-                self.refuse_other_server(&record)?;
-                self.refuse_other_list(old, &record)?;
-                self.refuse_second_replacement(&record)?;
-                Ok(self.recorded(known, &record, Progress::Begun))
+                let mut merged = known.only_ended();
+                merged.merge(&record);
+                self.refuse_other_server(&merged)?;
+                self.refuse_other_list(old, &merged)?;
+                self.refuse_second_replacement(&merged)?;
+                Ok(merged.with(&self.pair, Progress::Begun, &self.call))
             };
-            self.change_record(node, change).await?;
+            self.change_record(self.after, node, change).await?;
+        }
+        if !is_open {
+            return Ok(());
+        }
+        let change = |record: ReplacementRecord| {
+            let mut merged = known.only_ended();
+            merged.merge(&record);
+            self.refuse_second_replacement(&merged)?;
+            Ok(record.with(&self.pair, Progress::Begun, &self.call))
+        };
+        self.change_record(self.before, self.node, change).await?;
+        // Between both passes, every node has the record of this call at one time, so two calls that pass follow each
+        // other on every node.
+        for node in self.others_in_order() {
+            self.change_record(self.after, node, |record| self.continued(record)).await?;
         }
         Ok(())
     }
 
-    /// Records the progress of the replacement on each other node that has answered before; if `continues`, only on a
-    /// node that has recorded the replacement. Returns whether a node has recorded the progress.
-    async fn record(&self, progress: Progress, continues: bool, others: &Others) -> bool {
-        let mut is_recorded = false;
+    /// Returns the other nodes in an order that is the same in every call.
+    fn others_in_order(&self) -> Vec<usize> {
+        let mut others: Vec<usize> = (0..self.after.nodes.len()).filter(|node| *node != self.node).collect();
+        others.sort_by_key(|node| self.after.nodes.get(*node).map(|node| Arc::clone(node.address())));
+        others
+    }
+
+    /// Returns the record of a node if no other call has changed the record of this replacement.
+    fn continued(&self, record: ReplacementRecord) -> Result<ReplacementRecord, AdminError> {
+        if record.is_continued_by(&self.pair, &self.call) { Ok(record) } else { Err(unfinished(&self.pair)) }
+    }
+
+    /// Returns an error if a node has recorded another server for the old node.
+    fn refuse_other_record(&self, record: &ReplacementRecord) -> Result<(), AdminError> {
+        match record.other_server(&self.pair) {
+            Some(by) => Err(AdminError::AlreadyReplaced { node: self.address(self.before), by: by.into() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Records on all other nodes, in order, that the old node is gone. Stops at the first node that does not record this,
+    /// so of two calls with different servers, the one that fails at the first node records nothing.
+    async fn record_all_retired(&self, known: &ReplacementRecord) -> Result<(), AdminError> {
+        for node in self.others_in_order() {
+            let change = |record: ReplacementRecord| {
+                self.refuse_other_record(&record)?;
+                Ok(self.recorded(known, &self.continued(record)?, Progress::Retired))
+            };
+            self.change_record(self.after, node, change).await?;
+        }
+        Ok(())
+    }
+
+    /// Records the progress of the replacement on each other node that has answered before. Returns an error if no node
+    /// has recorded it.
+    async fn record_answering(&self, progress: Progress, others: &Others) -> Result<(), AdminError> {
+        let mut recorded = Err(unfinished(&self.pair));
         for node in others.answering() {
             let change = |record: ReplacementRecord| {
-                if continues && record.progress(&self.pair).is_none() {
-                    return Err(unfinished(&self.pair));
-                }
+                self.refuse_other_record(&record)?;
                 Ok(self.recorded(&others.record, &record, progress))
             };
-            is_recorded |= self.change_record(node, change).await.is_ok();
+            match (self.change_record(self.after, node, change).await, &recorded) {
+                (Ok(_), _) => recorded = Ok(()),
+                (Err(error), Err(_)) => recorded = Err(error),
+                (Err(_), Ok(())) => {}
+            }
         }
-        is_recorded
+        recorded
     }
 
     /// Returns the record of a node with this progress, and with the ended replacements that another node has recorded.
@@ -495,13 +567,21 @@ impl Replacing<'_> {
     ) -> ReplacementRecord {
         let mut record = known.only_ended();
         record.merge(of_node);
-        record.with(&self.pair, progress)
+        record.with(&self.pair, progress, &self.call)
     }
 
-    /// Withdraws the record of the replacement from each node that answers, unless the old node is retired or gone.
-    async fn withdraw(&self, others: &Others) {
+    /// Withdraws the begin of the replacement from each node that answers. On each node, this takes the record of a killed
+    /// call over and withdraws it in one step. The call has found that the old node votes, or was told that it is gone.
+    async fn withdraw(&self, old: &OldNode, others: &Others) {
+        if matches!(old, OldNode::Retired) {
+            return;
+        }
+        let withdrawn = |record: ReplacementRecord| Ok(record.without_begun(&self.pair));
         for node in others.answering() {
-            self.change_record(node, |record| Ok(record.without_begun(&self.pair))).await.ok();
+            self.change_record(self.after, node, withdrawn).await.ok();
+        }
+        if matches!(old, OldNode::Open) {
+            self.change_record(self.before, self.node, withdrawn).await.ok();
         }
     }
 
@@ -509,28 +589,33 @@ impl Replacing<'_> {
     /// meantime.
     async fn change_record(
         &self,
+        context: &ClientContext,
         other: usize,
         change: impl Fn(ReplacementRecord) -> Result<ReplacementRecord, AdminError>,
-    ) -> Result<(), AdminError> {
+    ) -> Result<Arc<str>, AdminError> {
         let (mut from, mut to): (Arc<str>, Option<Arc<str>>) = ("".into(), None);
         loop {
             let record = RecordReplacements { from: Arc::clone(&from), to: to.clone().unwrap_or_default() };
             let record = Operation::RecordReplacements(record);
-            let answers = ask_each(self.after, |node| (node == other).then(|| record.clone())).await;
+            let answers = ask_each(context, |node| (node == other).then(|| record.clone())).await;
             let answer = answers.into_iter().nth(other).flatten();
             let Some(Answer::Recorded { text }) = answer else {
+                if other == self.node {
+                    return Err(self.incomplete_old(&answer.unwrap_or(Answer::Error(NodeError::TimedOut))));
+                }
                 let mut replies = vec![None; self.after.nodes.len()];
                 if let Some(reply) = replies.get_mut(other) {
                     *reply = Some(answer.as_ref().map_or(NodeReply::Pending, NodeReply::from));
                 }
-                return self.ensure_others(replies);
+                self.ensure_others(replies)?;
+                return Err(unfinished(&self.pair));
             };
             if to.as_ref() == Some(&text) {
-                return Ok(());
+                return Ok(text);
             }
             let changed: Arc<str> = change(ReplacementRecord::read(&text))?.to_string().into();
             if changed == text {
-                return Ok(());
+                return Ok(text);
             }
             (from, to) = (text, Some(changed));
         }
@@ -542,8 +627,8 @@ impl Replacing<'_> {
         others: &[Answer],
         progress: Option<Progress>,
     ) -> Result<OldNode, AdminError> {
-        // An earlier call has retired the node, or was told that the node is gone.
-        let is_ended = self.is_old_gone || progress >= Some(Progress::Retired);
+        // A record of an earlier call is no statement: a node that was set back to older data has old records.
+        let is_ended = self.is_old_gone;
         let connect_timeout = self.before.settings.connect_timeout;
         let timeout = if is_ended { connect_timeout.min(GONE_TIMEOUT) } else { connect_timeout };
         let inspected = self.ask_until_answered(self.before, timeout, inspection()).await;
@@ -640,7 +725,7 @@ impl Replacing<'_> {
             (OldNode::Retired | OldNode::Gone, Some(Progress::Done)) => Ok(NewServer::Joined),
             // The server of an earlier call. Its quarantine may have begun before the end of the old node, or the old
             // node has lost the mark of its retirement.
-            (OldNode::Retired, _) | (_, Some(_)) => Ok(NewServer::Member),
+            (OldNode::Retired, _) | (_, Some(Progress::Retired | Progress::Done)) => Ok(NewServer::Member),
             // A client with the new list has registered the server, which has given no vote.
             _ if is_done(&initialised) => Ok(NewServer::Member),
             // A voter of this quorum, or of another quorum with the same settings.
@@ -678,10 +763,11 @@ impl Replacing<'_> {
                 _ => Some((self.address(self.before), self.ask(self.before, read()).await)),
             }
         };
-        let (clocks, of_old) = tokio::join!(ask_each(self.after, |_| Some(read())), of_old);
-        let Some(Some(Answer::Clock { time: of_new })) = clocks.get(self.node) else {
-            return Err(self.incomplete(clocks.get(self.node).and_then(Option::as_ref)));
-        };
+        // The clock of the new server is read first: a slow answer makes the server seem to be behind, never ahead.
+        let of_new = self.ask(self.after, read()).await;
+        let Answer::Clock { time: of_new } = &of_new else { return Err(self.incomplete(Some(&of_new))) };
+        let of_others = ask_each(self.after, |node| (node != self.node).then(read));
+        let (clocks, of_old) = tokio::join!(of_others, of_old);
         let others = self.after.nodes.iter().zip(&clocks).enumerate().filter(|(node, _)| *node != self.node);
         let others =
             others.filter_map(|(_, (node, clock))| Some((Arc::clone(node.address()), clock.as_ref()?)));
@@ -703,7 +789,11 @@ impl Replacing<'_> {
     async fn close_new(&self, new: NewServer) -> Result<Fingerprint, AdminError> {
         let request = self.after.lease_ids.client().to_string();
         let joining = self.ours.joining_by(&self.address(self.before), &request);
-        let close = Operation::Reconfigure(Reconfigure { from: self.ours.clone(), to: joining.clone() });
+        let close = Operation::Reconfigure(Reconfigure {
+            from: self.ours.clone(),
+            to: joining.clone(),
+            record: None,
+        });
         match new {
             NewServer::Joining(joining) => return Ok(joining),
             // One message, so that no interruption leaves a server that is registered and not closed.
@@ -714,9 +804,20 @@ impl Replacing<'_> {
     }
 
     /// Closes the old node for good.
-    async fn retire(&self, old: &OldNode) -> Result<(), AdminError> {
+    async fn retire(&self, old: &OldNode, is_returned: bool) -> Result<(), AdminError> {
         let to = self.ours.replaced_by(&self.address(self.after));
-        let retire = Operation::Reconfigure(Reconfigure { from: self.ours.clone(), to });
+        // An old node that returned during the wait has not begun. Any other one refuses a call whose record was changed.
+        let change = |record: ReplacementRecord| {
+            let is_first = is_returned && record.progress(&self.pair).is_none();
+            let begun = || record.with(&self.pair, Progress::Begun, &self.call);
+            self.continued(if is_first { begun() } else { record.clone() })
+        };
+        let record = match old {
+            OldNode::Open => self.change_record(self.before, self.node, change).await?,
+            _ => "".into(),
+        };
+        let retire =
+            Operation::Reconfigure(Reconfigure { from: self.ours.clone(), to, record: Some(record) });
         let retired = match old {
             OldNode::Gone | OldNode::Retired => return Ok(()),
             OldNode::Open => self.ask_in_order(self.before, [retire]).await,

@@ -1,6 +1,6 @@
--- reconfigure.lua  ARGV from, to, digest of to, keeps_new 0|1, begins_quarantine 0|1, quarantine, renewals after  ->  registered incarnation|false [quarantine] | wrong_quorum fingerprint | abstains
-node.arity.reconfigure = 7
-function node.reconfigure(_, from, to, digest, keeps_new, begins_quarantine, lasts, renewals_after)
+-- reconfigure.lua  ARGV from, to, digest of to, keeps_new 0|1, begins_quarantine 0|1, quarantine, renewals after, compares 0|1, record  ->  registered incarnation|false [quarantine] | wrong_quorum fingerprint | recorded text | abstains
+node.arity.reconfigure = 9
+function node.reconfigure(_, from, to, digest, keeps_new, begins_quarantine, lasts, renewals_after, compares, record)
   local metadata = node.metadata()
   local current, incarnation = metadata.fingerprint, metadata.incarnation or ''
   if not current then
@@ -9,11 +9,17 @@ function node.reconfigure(_, from, to, digest, keeps_new, begins_quarantine, las
   if current ~= from and current ~= to then
     return { 'wrong_quorum', current }
   end
+  if compares == '1' and current == from then
+    local text = unpack(redis.call('HMGET', $METADATA, 'replacements')) or ''
+    if text ~= record then
+      return { 'recorded', text }
+    end
+  end
   if begins_quarantine == '1' and current == from then
     -- A new server that stands in for a replaced one is like the replaced server after a loss of its data. The
-    -- quarantine precedes the metadata, as at a registration.
+    -- quarantine precedes the metadata, as at a registration. The clock of the replaced server may be ahead.
     incarnation = node.incarnation() or ''
-    local minimum_token = node.raised_minimum_token(metadata)
+    local minimum_token = node.raised_minimum_token(metadata, 2000000)
     node.begin_quarantine(lasts, renewals_after)
     redis.call('HSET', $METADATA, 'incarnation', incarnation, 'minimum_token', node.format_integer(minimum_token))
   elseif keeps_new == '0' and current == from and from ~= to then

@@ -1,19 +1,28 @@
 //! Reconfigure: moves a node to another configuration, closes a node for a move or a replacement, and opens a closed
 //! node.
 
+use std::{sync::Arc, time::Duration};
+
 use crate::{
     clock::Instant,
     node::{
-        operation::{Abstention, Answer, Arguments, Operate, Registration, ScriptReply},
+        operation::{Abstention, Answer, Arguments, Operate, Registration, ScriptReply, wire},
         parameters::{QuarantineParameters, QuorumParameters},
     },
     values::{Fingerprint, Resource},
 };
 
+/// The time by which the minimum token of a new server is higher, and its quarantine longer, than those of a node that
+/// has lost its data: more than the difference of the clocks of both servers.
+pub(crate) const CLOCK_MARGIN: Duration = Duration::from_secs(2);
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reconfigure {
     pub(crate) from: Fingerprint,
     pub(crate) to: Fingerprint,
+    /// The whole record of replacements that the node has to have. A node with another record changes nothing, and
+    /// returns its record. `None`: any record.
+    pub(crate) record: Option<Arc<str>>,
 }
 
 impl Reconfigure {
@@ -28,6 +37,14 @@ impl Reconfigure {
     pub(crate) fn begins_quarantine(&self) -> bool {
         self.from.is_joining(&self.to)
     }
+
+    /// Returns the quarantine of a new server. The clock of the server may be behind by up to a second, and its minimum
+    /// token is higher by [`CLOCK_MARGIN`]. The quarantine outlasts this time, so the counter of the first vote is not
+    /// below the minimum token by the clock.
+    pub(crate) fn quarantine(&self, parameters: &QuorumParameters) -> QuarantineParameters {
+        let QuarantineParameters { lasts, renewals_after } = parameters.quarantine;
+        QuarantineParameters { lasts: lasts + CLOCK_MARGIN, renewals_after }
+    }
 }
 
 impl Operate for Reconfigure {
@@ -36,15 +53,19 @@ impl Operate for Reconfigure {
     }
 
     fn encode(&self, arguments: &mut Arguments<'_>, parameters: &QuorumParameters) {
-        let Self { from, to } = self;
-        let QuarantineParameters { lasts, renewals_after } = parameters.quarantine;
+        let Self { from, to, record } = self;
+        let QuarantineParameters { lasts, renewals_after } = self.quarantine(parameters);
         arguments.name("reconfigure", 0).bytes(from.as_str().as_bytes()).bytes(to.as_str().as_bytes());
         arguments.joined(format_args!("{}", to.digest())).number(u8::from(self.keeps_new()));
         arguments.number(u8::from(self.begins_quarantine())).ttl(lasts).ttl(renewals_after);
+        arguments.number(u8::from(record.is_some())).bytes(record.as_deref().unwrap_or_default().as_bytes());
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {
         match reply {
+            ScriptReply::Tagged(b"recorded", [text]) => {
+                wire::text(text).map(|text| Answer::Recorded { text: text.into() })
+            }
             ScriptReply::Tagged(b"abstains", []) => Some(Answer::Abstains(Abstention::NotRegistered)),
             reply => Registration::read(reply).map(Answer::Registered),
         }

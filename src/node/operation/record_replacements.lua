@@ -1,13 +1,11 @@
--- record_replacements.lua  ARGV from, to  ->  recorded text | wrong_quorum fingerprint | abstains [quarantine]
+-- record_replacements.lua  ARGV from, to  ->  recorded text | wrong_quorum fingerprint | abstains
 node.arity.record_replacements = 2
 function node.record_replacements(_, from, to)
   if not node.metadata().fingerprint then
     return { 'abstains' }
   end
   node.admit()
-  if node.flags().is_quarantined then
-    return { 'abstains', math.max(redis.call('PTTL', $QUARANTINE), 0) }
-  end
+  -- A record is no vote, so a node in quarantine records, too.
   local text = unpack(redis.call('HMGET', $METADATA, 'replacements')) or ''
   if text == from then
     text = to

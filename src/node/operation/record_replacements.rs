@@ -34,7 +34,7 @@ impl Operate for RecordReplacements {
             ScriptReply::Tagged(b"recorded", [text]) => {
                 wire::text(text).map(|text| Answer::Recorded { text: text.into() })
             }
-            ScriptReply::Tagged(b"abstains", fields) => Abstention::read(fields).map(Answer::Abstains),
+            ScriptReply::Tagged(b"abstains", []) => Some(Answer::Abstains(Abstention::NotRegistered)),
             _ => None,
         }
     }

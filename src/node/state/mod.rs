@@ -15,7 +15,7 @@ use crate::{
     node::{
         names,
         operation::{Answer, Operation, Proclamation},
-        parameters::{Incarnation, QuorumParameters},
+        parameters::{Incarnation, QuarantineParameters, QuorumParameters},
     },
     values::{Fingerprint, LeaseId, Resource},
 };
@@ -143,11 +143,8 @@ pub(crate) struct Quarantine {
 }
 
 impl Quarantine {
-    fn begun_at(now: NodeTime, parameters: &QuorumParameters) -> Self {
-        Self {
-            until: now + parameters.quarantine.lasts,
-            renewals_from: now + parameters.quarantine.renewals_after,
-        }
+    fn begun_at(now: NodeTime, quarantine: QuarantineParameters) -> Self {
+        Self { until: now + quarantine.lasts, renewals_from: now + quarantine.renewals_after }
     }
 }
 
@@ -288,7 +285,7 @@ impl NodeState {
             Operation::Register(register) => self.register(parameters, register, now),
             Operation::Init(init) => self.init(parameters, init, now),
             Operation::Reconfigure(reconfigure) => self.reconfigure(parameters, reconfigure, now),
-            Operation::RecordReplacements(record) => self.record_replacements(parameters, record, now),
+            Operation::RecordReplacements(record) => self.record_replacements(parameters, record),
             Operation::ReadClock(_) => Ok(Answer::Clock { time: now.since_epoch() }),
         }
     }

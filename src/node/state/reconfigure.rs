@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::node::{
-    operation::{Abstention, Answer, Reconfigure},
+    operation::{Abstention, Answer, CLOCK_MARGIN, Reconfigure},
     parameters::QuorumParameters,
     state::{
         NodeState, NodeTime, Quarantine,
@@ -22,7 +22,7 @@ impl NodeState {
         reconfigure: &Reconfigure,
         now: NodeTime,
     ) -> Result<Answer, Answer> {
-        let Reconfigure { from, to } = reconfigure;
+        let Reconfigure { from, to, record } = reconfigure;
         let Some(metadata) = &mut self.metadata else {
             return Ok(Answer::Abstains(Abstention::NotRegistered));
         };
@@ -30,10 +30,14 @@ impl NodeState {
             return Ok(Answer::WrongQuorum { fingerprint: metadata.fingerprint.clone() });
         }
         let is_first = metadata.fingerprint == *from;
+        if is_first && record.as_ref().is_some_and(|record| *record != metadata.replacements) {
+            return Ok(Answer::Recorded { text: Arc::clone(&metadata.replacements) });
+        }
         if reconfigure.begins_quarantine() && is_first {
-            metadata.minimum_token = check_counter(metadata.minimum_token)?.max(minimum_token_at(now));
+            metadata.minimum_token =
+                check_counter(metadata.minimum_token)?.max(minimum_token_at(now + CLOCK_MARGIN));
             metadata.incarnation = Arc::clone(&self.incarnation);
-            self.quarantine = Some(Quarantine::begun_at(now, parameters));
+            self.quarantine = Some(Quarantine::begun_at(now, reconfigure.quarantine(parameters)));
         } else if !reconfigure.keeps_new() && is_first && from != to {
             metadata.replacements = "".into();
         }

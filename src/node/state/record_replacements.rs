@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::node::{
     operation::{Abstention, Answer, RecordReplacements},
     parameters::QuorumParameters,
-    state::{NodeState, NodeTime},
+    state::NodeState,
 };
 
 impl NodeState {
@@ -13,16 +13,11 @@ impl NodeState {
         &mut self,
         parameters: &QuorumParameters,
         record: &RecordReplacements,
-        now: NodeTime,
     ) -> Result<Answer, Answer> {
         self.admit(parameters)?;
-        let quarantine = self.quarantine(now);
         let Some(metadata) = &mut self.metadata else {
             return Ok(Answer::Abstains(Abstention::NotRegistered));
         };
-        if let Some(quarantine) = quarantine {
-            return Ok(Answer::Abstains(Abstention::Quarantined(quarantine.until.remaining(now))));
-        }
         if metadata.replacements == record.from {
             metadata.replacements = Arc::clone(&record.to);
         }

@@ -129,7 +129,7 @@ impl Configuration {
 
     /// Sets the fingerprint of a node, as an interrupted move leaves it.
     async fn set_fingerprint(&self, node: usize, fingerprint: &Fingerprint) {
-        let change = Reconfigure { from: self.fingerprint(), to: fingerprint.clone() };
+        let change = Reconfigure { from: self.fingerprint(), to: fingerprint.clone(), record: None };
         let context = &self.administrator().context;
         let deadline = context.now() + Duration::from_secs(1);
         let answers = context.nodes[node].call(Request::one(Operation::Reconfigure(change), deadline)).await;

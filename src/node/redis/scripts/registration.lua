@@ -20,9 +20,10 @@ function node.check_server(time_of_client)
   end
 end
 
--- Returns the new minimum token of a node that may have forgotten votes, which is at least every vote until now.
-function node.raised_minimum_token(metadata)
-  return math.max(node.integer(metadata.minimum_token), node.start() + 1000000)
+-- Returns the new minimum token of a node that may have forgotten votes, which is at least every vote until now, plus a
+-- margin for the votes of another server.
+function node.raised_minimum_token(metadata, margin)
+  return math.max(node.integer(metadata.minimum_token), node.start() + 1000000 + (margin or 0))
 end
 
 function node.begin_quarantine(lasts, renewals_after)

@@ -86,7 +86,7 @@ impl Node {
     /// Returns the step of a move that closes the node, from the configuration of the present client to the other one.
     fn close(&self) -> Reconfigure {
         let (from, to) = (configuration(self.is_other), configuration(!self.is_other));
-        Reconfigure { to: to.closed_by(&from, "1"), from }
+        Reconfigure { to: to.closed_by(&from, "1"), from, record: None }
     }
 
     /// Returns the next step of a replacement by this node in the configuration of the present client: closes the node,
@@ -97,16 +97,16 @@ impl Node {
         let is_joining =
             self.fixture.state.metadata().is_some_and(|metadata| metadata.fingerprint == joining);
         if is_joining {
-            Reconfigure { from: joining, to: ours }
+            Reconfigure { from: joining, to: ours, record: None }
         } else {
-            Reconfigure { from: ours, to: joining }
+            Reconfigure { from: ours, to: joining, record: None }
         }
     }
 
     /// Returns the step of a replacement that retires this node in the configuration of the present client.
     fn retire(&self) -> Reconfigure {
         let ours = configuration(self.is_other);
-        Reconfigure { to: ours.replaced_by("new:6379"), from: ours }
+        Reconfigure { to: ours.replaced_by("new:6379"), from: ours, record: None }
     }
 
     /// Whether both nodes answer all later requests in the same way.
@@ -199,7 +199,7 @@ fn init_refuses_a_node_that_may_have_voted() {
         }),
         ("after a reconfiguration", |node| {
             let same = parameters().fingerprint;
-            node.ask(&Operation::Reconfigure(Reconfigure { from: same.clone(), to: same }));
+            node.ask(&Operation::Reconfigure(Reconfigure { from: same.clone(), to: same, record: None }));
         }),
         ("admitted by its first client", |node| {
             *node = Node::new();
@@ -264,7 +264,7 @@ fn init_takes_over_no_node_that_was_in_a_quorum() {
 fn a_new_node_stays_new_if_it_is_closed_and_returns_to_its_configuration() {
     let (first, other) = (configuration(false), configuration(true));
     let step = |from: &Fingerprint, to: &Fingerprint| {
-        Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone() })
+        Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone(), record: None })
     };
     let (closed, for_good) = (other.closed_by(&first, "1"), other.closed_for_good_by(&first, "1"));
     for fingerprints in [&[&closed][..], &[&closed, &for_good]] {
@@ -300,7 +300,7 @@ fn a_move_that_opens_a_node_ends_its_record_of_replacements() {
     let (ours, other) = (configuration(false), configuration(true));
     let closed = other.closed_by(&ours, "1");
     let step = |from: &Fingerprint, to: &Fingerprint| {
-        Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone() })
+        Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone(), record: None })
     };
     let record = |from: &str, to: &str| {
         Operation::RecordReplacements(RecordReplacements { from: from.into(), to: to.into() })
@@ -332,14 +332,14 @@ fn a_new_server_that_is_opened_begins_a_quarantine_and_raises_its_minimum_token(
     assert_eq!(node.ask(&lock("a", "me", 5000, 0)), refused, "a closed server votes for no client");
     let open = Operation::Reconfigure(node.join());
     let Answer::Registered(Registration { quarantine, .. }) = node.ask(&open) else { panic!("not opened") };
-    assert_eq!(quarantine, Some(parameters().quarantine.lasts));
+    assert_eq!(quarantine, Some(parameters().quarantine.lasts + crate::node::operation::CLOCK_MARGIN));
     assert!(matches!(node.ask(&lock("a", "me", 5000, 0)), Answer::Abstains(_)));
     node.fixture.milliseconds += 30_000;
     let Answer::Registered(Registration { quarantine, .. }) = node.ask(&open) else { panic!("not opened") };
     assert!(quarantine < Some(parameters().quarantine.lasts), "a repeated request begins no quarantine");
-    node.fixture.milliseconds += 32_000;
+    node.fixture.milliseconds += 34_000;
     let minimum_token = node.fixture.state.metadata().unwrap().minimum_token;
-    assert!(minimum_token > START + 62_000_000 && node.vote() > minimum_token, "{minimum_token}");
+    assert!(minimum_token > START + 64_000_000 && node.vote() > minimum_token, "{minimum_token}");
     assert_eq!(node.init(), Answer::AlreadyRegistered { fingerprint: ours });
 }
 
@@ -513,8 +513,8 @@ fn next_use(before: &Node, node: &mut Node, event: Event, used: Use) -> Result<U
         Event::Switch => node.is_other = !node.is_other,
         Event::Close => drop(node.ask(&Operation::Reconfigure(node.close()))),
         Event::GiveUp => {
-            let Reconfigure { from, to } = node.close();
-            node.ask(&Operation::Reconfigure(Reconfigure { from: to, to: from }));
+            let Reconfigure { from, to, .. } = node.close();
+            node.ask(&Operation::Reconfigure(Reconfigure { from: to, to: from, record: None }));
         }
         Event::Join => {
             let step = node.join();

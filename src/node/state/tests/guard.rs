@@ -211,7 +211,7 @@ fn a_node_between_two_configurations_votes_for_neither() {
     let [closed, closed_again] = ["1", "2"].map(|closing| new.closed_by(&old, closing));
     let for_good = new.closed_for_good_by(&old, "1");
     let change = |from: &Fingerprint, to: &Fingerprint| {
-        Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone() })
+        Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone(), record: None })
     };
     let wrong_quorum = |fingerprint: &Fingerprint| Answer::WrongQuorum { fingerprint: fingerprint.clone() };
     let mut node = Fixture::new();

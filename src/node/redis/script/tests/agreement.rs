@@ -187,9 +187,11 @@ impl NodePair<'_> {
             DraftKind::Init { is_dry_run, is_clock_off } => {
                 Operation::Init(Init { is_dry_run: *is_dry_run, time: self.time(*is_clock_off) })
             }
-            DraftKind::Reconfigure { from, to } => {
-                Operation::Reconfigure(Reconfigure { from: Fingerprint::new(from), to: Fingerprint::new(to) })
-            }
+            DraftKind::Reconfigure { from, to } => Operation::Reconfigure(Reconfigure {
+                from: Fingerprint::new(from),
+                to: Fingerprint::new(to),
+                record: None,
+            }),
             DraftKind::RecordReplacements { from, to } => {
                 let (from, to) = (Arc::from(*from), Arc::from(*to));
                 Operation::RecordReplacements(RecordReplacements { from, to })
