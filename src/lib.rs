@@ -171,8 +171,8 @@ mod values;
 /// resources.
 pub mod admin {
     pub use crate::quorum::{
-        InitOutcome, Replaced, Replacement, fingerprint, force_unlock, give_up_reconfigure, init,
-        init_if_needed, list, reconfigure, replace,
+        InitOutcome, Replaced, Replacement, abandon_replacement, fingerprint, force_unlock,
+        give_up_reconfigure, init, init_if_needed, list, reconfigure, replace,
     };
 }
 

@@ -95,12 +95,14 @@ impl Failure {
 
 /// Returns a text of the library in the words of the command: without names of the API, which only programs use.
 pub(crate) fn without_api_names(text: &str) -> String {
-    const NAMES: [(&str, &str); 6] = [
+    const NAMES: [(&str, &str); 8] = [
         ("by `ca_certificates`", "by --ca FILE"),
         (" or `admin::init`", ""),
         (" or `admin::reconfigure`", ""),
         (", or call `admin::give_up_reconfigure`", ""),
         (" or call `Replacement::old_is_gone`", ""),
+        (" or `admin::replace`", ""),
+        (" or `admin::abandon_replacement`", ""),
         ("RestartGuard::Off", "`restart_guard` to \"off\""),
     ];
     NAMES.iter().fold(text.to_owned(), |text, (name, words)| text.replace(name, words))

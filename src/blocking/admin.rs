@@ -57,6 +57,18 @@ pub fn replace(quorum: &QuorumBuilder, replacement: &Replacement) -> Result<Repl
     Runtime::start()?.wait(admin::replace(quorum, replacement))
 }
 
+/// Calls [`crate::admin::abandon_replacement`], and blocks until the result.
+///
+/// # Errors
+///
+/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread for the connections cannot be started.
+pub fn abandon_replacement(
+    quorum: &QuorumBuilder,
+    replacement: &Replacement,
+) -> Result<NodeReplies, AdminError> {
+    Runtime::start()?.wait(admin::abandon_replacement(quorum, replacement))
+}
+
 /// Calls [`crate::admin::force_unlock`], and blocks until the result.
 ///
 /// # Errors

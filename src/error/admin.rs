@@ -67,7 +67,7 @@ pub enum AdminError {
     /// A node cannot be replaced now, because another node did not answer, belongs to another quorum, or does not vote.
     #[error(
         "the node cannot be replaced now, because every other node has to answer and vote: {}; this call has \
-         closed no node: start or repair these nodes, or wait for the end of their quarantines, and try again; if \
+         retired no node: start or repair these nodes, or wait for the end of their quarantines, and try again; if \
          several nodes are gone for good, move the quorum to new nodes (`redquorum reconfigure` or \
          `admin::reconfigure`)",
         .0.with_words(&[(NodeReply::NotAsked, "votes, or is the new server")])
@@ -110,14 +110,27 @@ pub enum AdminError {
         /// The address of the node.
         node: Arc<str>,
     },
-    /// Another replacement has not ended: the server is closed, or the nodes have recorded the replacement.
+    /// Another replacement was begun, and has neither ended nor been abandoned.
     #[error(
-        "{node} is to stand in for {old}, and that replacement runs or was interrupted, so {old} may vote: end it first, \
-         with {old} as the old node and {node} as the new server; a call that cannot end it, and has not retired {old}, \
-         withdraws it"
+        "the replacement of {old} by {node} runs or was interrupted: end it by the same call again (`redquorum replace` \
+         or `admin::replace`, with {old} as the old node and {node} as the new server), or abandon it if {old} is not \
+         retired (`redquorum replace --abandon` or `admin::abandon_replacement`, with the same two addresses)"
     )]
     #[non_exhaustive]
     UnfinishedReplacement {
+        /// The address of the server.
+        node: Arc<str>,
+        /// The address of the node that the server is to stand in for.
+        old: Arc<str>,
+    },
+    /// Another call has continued, ended or abandoned the same replacement during this call, which therefore opens no
+    /// server.
+    #[error(
+        "another call has continued, ended or abandoned the replacement of {old} by {node} in the meantime, so this call \
+         has stopped before it opened {node}: run the same call again if the replacement is still wanted"
+    )]
+    #[non_exhaustive]
+    ReplacementSuperseded {
         /// The address of the server.
         node: Arc<str>,
         /// The address of the node that the server is to stand in for.
@@ -217,16 +230,20 @@ pub enum AdminError {
     Config(#[from] ConfigError),
 }
 
-/// Returns the remedy for a node with this fingerprint: another one if the node was replaced, because a replaced node
-/// that is flushed votes again.
+/// Returns the remedy for a node with this fingerprint: another one if a replacement has closed the node, because a
+/// replaced node that is flushed votes again.
 fn unless_replaced(metadata: &str, remedy: &str) -> String {
-    match Fingerprint::replacement_in(metadata) {
-        Some(new) => format!(
+    match (Fingerprint::replacement_in(metadata), Fingerprint::joining_in(metadata)) {
+        (Some(new), _) => format!(
             "because it was replaced by {}: name that server in its place; while any client has the old list of nodes, \
              do not flush this server, and start no other server at its address",
             Printable(new)
         ),
-        None => remedy.to_owned(),
+        (None, Some(old)) => format!(
+            "because a replacement of {} has closed it: end or abandon that replacement, and then FLUSHALL this server",
+            Printable(old)
+        ),
+        (None, None) => remedy.to_owned(),
     }
 }
 

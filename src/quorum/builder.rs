@@ -665,6 +665,7 @@ pub(crate) fn connection_config(
     registers: Option<NewNodes>,
 ) -> ConnectionConfig {
     ConnectionConfig {
+        fingerprint: settings.parameters.fingerprint.clone(),
         registers,
         connected_servers: ConnectedServers::default(),
         label: dependencies.label.clone(),

@@ -1,9 +1,11 @@
 //! The replacement of one node by a new server, while the other nodes vote.
 //!
 //! ```text
-//!  old node     F ───────────────────────retire──► replaced by the new server, for good
+//!  new server   no metadata ──1 close──► joining ────────────────────7 open──► F, in quarantine ──8──► votes
 //!
-//!  new server   no metadata ──close──► joining ──────────────open──► F, in quarantine ──► votes
+//!  other nodes       2 begin, in order    4 confirm             6 retired                        9 done
+//!
+//!  old node     F         3 begin               5 retire──► replaced by the new server, for good
 //! ```
 //!
 //! F is the fingerprint of the quorum, which does not contain addresses. The new server counts as the old node after a
@@ -11,13 +13,13 @@
 //! retired, or is gone for good, before the new server is opened. Until then, the new server is closed, so that no client
 //! with the new list of nodes begins an earlier quarantine.
 //!
-//! A node executes each step atomically, and compares its fingerprint. Another call continues from the fingerprints that
-//! it finds.
+//! Each node executes each step atomically, and compares its fingerprint or its whole record of replacements. The rules
+//! for the records are in [`replacement_record`](super::replacement_record). Each attempt of a call has a new id, which
+//! its begins and the fingerprint of the closed server contain. So a late step of an earlier attempt finds another id,
+//! and changes nothing.
 //!
-//! Before the first step, the call records the replacement on all other nodes, each by one atomic comparison and change.
-//! Any two sets of N - 1 nodes share a node, so a second replacement finds the record of the first. The record also shows
-//! which server stands in for a node that is gone, and that a member of the quorum is the new server of an earlier call.
-//! An error before the first step withdraws the record.
+//! Another call continues from the fingerprints and records that it finds. The argument for the order of the steps is in
+//! GUARANTEES, "Why leases do not overlap while a node is replaced".
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -28,16 +30,16 @@ use crate::{
     lock::client::Client,
     mutation::{self, Mutation},
     node::{
-        Answer, Inspect, NewNodes, Operation, ReadClock, Reconfigure, RecordReplacements, Register,
-        Registration, Request, RestartGuard, names,
+        Answer, Inspect, InspectAnswer, NewNodes, Operation, ReadClock, Reconfigure, RecordReplacements,
+        RecordStep, Register, Registration, Request, RestartGuard, names,
     },
     quorum::{
         QuorumBuilder,
-        admin::{dry_run, fingerprint_of, inspect_started, is_done, register, while_open},
+        admin::{fingerprint_of, inspect_started, register, while_open},
         moving::{ask_each, reply_of_absent},
-        replacement_record::{Pair, Progress, ReplacementRecord},
+        replacement_record::{Conflict, Pair, ReplacementRecord},
     },
-    values::{Fingerprint, NodeError, NodeReply, Refusal, Resource},
+    values::{Fingerprint, NodeError, NodeReplies, NodeReply, Refusal, Resource},
 };
 
 /// The time for which a call waits for an old node that is said to be gone. If the node answers, it is retired.
@@ -46,16 +48,14 @@ const GONE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The interval at which the call looks, during the wait for the new server, whether the old node votes again.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The largest rounding of the rest of a quarantine in an answer.
-const ROUNDING: Duration = Duration::from_millis(2);
-
 /// The delay after which a node without an answer is asked again.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// The largest difference between the clock of the new server and the latest clock of the other nodes.
 const LARGEST_CLOCK_GAP: Duration = Duration::from_secs(1);
 
-/// The replacement of one node of a quorum by a new server, for [`replace`].
+/// The replacement of one node of a quorum by a new server, for [`replace`] and
+/// [`abandon_replacement`].
 #[derive(Clone, PartialEq, Eq)]
 #[must_use = "a replacement does nothing until it is passed to `replace`"]
 pub struct Replacement {
@@ -73,9 +73,9 @@ impl Replacement {
 
     /// States that the old node is gone for good if it does not answer: its address is the address that the running
     /// clients have, nothing starts the server again with its data or without, or the address leads nowhere, and no other
-    /// server stands in for the node. Also states that a server
-    /// without node metadata at the address of the old node is the old node, which has lost its data. Default: a node
-    /// that does not answer, or has no metadata, is not replaced.
+    /// server stands in for the node. Also states that a server without node metadata at the address of the old node is
+    /// the old node, which has lost its data. Default: a node that does not answer, or has no metadata, is not replaced.
+    /// Each call needs the statement anew.
     ///
     /// If the statement is wrong, two servers vote in place of one, and two clients may hold one lock. If the old node
     /// answers with its metadata, the statement changes nothing. A server that answers with an error, such as a refused
@@ -114,9 +114,10 @@ impl fmt::Debug for Replacement {
 /// `quorum` has the nodes and settings of the running clients. To continue a replacement, the list may also name the new
 /// server in place of the old node already. The new server has to be a master without node metadata, whose clock differs
 /// by at most a second from the latest clock of the other nodes. Keys of applications on the new server do no harm. Every
-/// other node has to answer and vote. The call records the replacement on the other nodes, which refuse a second one at the same time.
-/// Then the call retires the old node, which never votes again: its fingerprint names the address of the new server.
-/// The call returns when the new server votes, after a quarantine of slightly more than `max_ttl`.
+/// other node has to answer and vote. The call closes the new server, and records the replacement on the other nodes,
+/// which refuse a second one at the same time. Then the call retires the old node, which never votes again: its
+/// fingerprint names the address of the new server. The call returns when the new server votes, after a quarantine that
+/// is 2 s longer than that of a restarted node (slightly more than `max_ttl`).
 ///
 /// Running clients continue with the other nodes. Their logs have one warning, and
 /// [`Quorum::health`](crate::Quorum::health) has the address of the new server, if the old node still answers. Give each
@@ -135,13 +136,15 @@ impl fmt::Debug for Replacement {
 /// * [`AdminError::Config`] if the settings are invalid, if neither or both of the servers are in the list of nodes, in
 ///   the cases above, if the restart guard is off, or if both addresses lead to one server. Nothing is changed.
 /// * [`AdminError::OthersNeeded`] if another node did not answer, belongs to another quorum, does not vote, or refuses
-///   writes. No node is closed. A restarted node is registered.
+///   writes. The old node is not retired.
 /// * [`AdminError::OldSilent`] if the old node did not answer, and is not [gone](Replacement::old_is_gone), and
 ///   [`AdminError::OldRefuses`] if it answered with an error. The new server is not opened, so it gives no vote.
 /// * [`AdminError::OldEmpty`] if the server at the address of the old node has no metadata. Nothing is changed.
-/// * [`AdminError::OtherQuorum`] if the old node belongs to another quorum, or is closed for a move,
-///   [`AdminError::AlreadyReplaced`] if another server stands in for the old node, and
-///   [`AdminError::UnfinishedReplacement`] if another replacement has not ended. Nothing is changed.
+/// * [`AdminError::OtherQuorum`] if the old node belongs to another quorum, or is closed for a move, and
+///   [`AdminError::AlreadyReplaced`] if another server stands in for the old node, or for the new server.
+/// * [`AdminError::UnfinishedReplacement`] if another replacement has neither ended nor been
+///   [abandoned](abandon_replacement), and [`AdminError::ReplacementSuperseded`] if another call has continued, ended or
+///   abandoned this replacement in the meantime.
 /// * [`AdminError::NotEmpty`] if the new server belongs to a quorum, and no earlier call has opened it,
 ///   [`AdminError::NewIsReplica`] if it is a replica, and [`AdminError::ClockDiffers`] if its clock differs. Nothing is
 ///   changed.
@@ -151,8 +154,9 @@ impl fmt::Debug for Replacement {
 ///   already retired or gone.
 /// * [`AdminError::Closed`] if the tokio runtime ends during the call.
 ///
-/// After an error or an interruption, the same call continues the replacement. An error before the first change of a
-/// node withdraws the record of the replacement, so that another node can be replaced first.
+/// After an error or an interruption, the same call continues the replacement. If an error comes before the retirement,
+/// the call withdraws its own begin from the nodes that it reaches, so that another node can be replaced first. If an
+/// interrupted call has left its begin, [`abandon_replacement`] removes it.
 ///
 /// # Cancel safety
 ///
@@ -165,6 +169,35 @@ pub async fn replace(quorum: &QuorumBuilder, replacement: &Replacement) -> Resul
     replace_with(&old, &new, lists.node, is_old_listed, replacement.is_old_gone).await?;
     let [old, new] = [old, new].map(|client| address_of(&client.context, lists.node));
     Ok(Replaced { old, new, nodes })
+}
+
+/// Abandons a replacement that was begun and has retired no node, so that another node can be replaced, or the same node
+/// by another server. Removes the begin of the replacement from the old node, and then from each other node that
+/// answers. A call that was interrupted or still runs can retire and open no server afterwards.
+///
+/// `quorum` has the nodes of the running clients, as for [`replace`]. Returns the reply of each node: `Done` if the node
+/// has no begin of the replacement any more. Repeat the call when the nodes that did not answer are back: a begin that
+/// stays on one of them prevents other replacements. The new server stays closed: run `FLUSHALL` before another use.
+///
+/// # Errors
+///
+/// * [`AdminError::Config`] as for [`replace`]. Nothing is changed.
+/// * [`AdminError::AlreadyReplaced`] if the old node is retired, or a node has recorded its end: finish this replacement
+///   by [`replace`].
+/// * [`AdminError::OldSilent`] if the old node did not answer, and is not [gone](Replacement::old_is_gone), and
+///   [`AdminError::OldRefuses`] if it answered with an error. Nothing is changed.
+/// * [`AdminError::Closed`] if the tokio runtime ends during the call.
+///
+/// # Cancel safety
+///
+/// The nodes until then have no begin any more. Repeat the call.
+pub async fn abandon_replacement(
+    quorum: &QuorumBuilder,
+    replacement: &Replacement,
+) -> Result<NodeReplies, AdminError> {
+    let lists = quorum.replacing(replacement)?;
+    let (old, new) = (lists.before.start_to_change()?, lists.after.start_to_change()?);
+    abandon_with(&old, &new, lists.node, replacement.is_old_gone).await
 }
 
 /// Returns the address of the node with this index.
@@ -190,20 +223,19 @@ pub(crate) async fn replace_with(
     is_old_listed: bool,
     is_old_gone: bool,
 ) -> Result<(), AdminError> {
-    let (before, after) = (&*old.context, &*new.context);
-    let [from, to] = [before, after].map(|context| address_of(context, node).to_string());
-    let pair = Pair { old: from, new: to };
-    let replacing = Replacing {
-        before,
-        after,
-        node,
-        pair,
-        call: after.lease_ids.client().to_string(),
-        ours: fingerprint_of(after),
-        is_old_listed,
-        is_old_gone,
-    };
+    let replacing = Replacing::new(old, new, node, is_old_listed, is_old_gone);
     while_open(old, while_open(new, replacing.run())).await
+}
+
+/// Abandons the replacement of the node with this index, as [`abandon_replacement`].
+pub(crate) async fn abandon_with(
+    old: &Client,
+    new: &Client,
+    node: usize,
+    is_old_gone: bool,
+) -> Result<NodeReplies, AdminError> {
+    let replacing = Replacing::new(old, new, node, true, is_old_gone);
+    while_open(old, while_open(new, replacing.abandon())).await
 }
 
 struct Replacing<'a> {
@@ -212,15 +244,13 @@ struct Replacing<'a> {
     /// The index of the old node in `before`, and of the new server in `after`.
     node: usize,
     pair: Pair,
-    /// The id of this call.
-    call: String,
     ours: Fingerprint,
     is_old_listed: bool,
     is_old_gone: bool,
 }
 
 /// The state of the old node.
-#[derive(Clone)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OldNode {
     /// The node did not answer, and is gone for good.
     Gone,
@@ -228,40 +258,73 @@ enum OldNode {
     Empty,
     /// The node belongs to the quorum, so it votes now or later.
     Open,
-    /// The new server stands in for the node already.
+    /// The node was replaced by the new server.
     Retired,
 }
 
-/// The nodes beside the old node and the new server.
-struct Others {
-    /// The replacements that these nodes have recorded.
-    record: ReplacementRecord,
-    /// For each node, the reason why it does not vote. The new server has a reply, too.
-    replies: Vec<Option<NodeReply>>,
-}
-
-impl Others {
-    /// Returns the indices of the nodes that record replacements.
-    fn answering(&self) -> impl Iterator<Item = usize> {
-        self.replies.iter().enumerate().filter(|(_, reply)| records(reply.as_ref())).map(|(node, _)| node)
-    }
-}
-
-/// Whether a node with this reply records replacements. A record is no vote, so a node in quarantine does.
-fn records(reply: Option<&NodeReply>) -> bool {
-    matches!(reply, None | Some(NodeReply::Refused(Refusal::Quarantined { .. })))
-}
-
 /// The state of the new server.
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum NewServer {
     /// The server has no metadata.
     Empty,
-    /// The server belongs to the quorum, and has to begin its quarantine again after the end of the old node.
-    Member,
     /// The server is closed, with this fingerprint, until the old node is retired.
     Joining(Fingerprint),
-    /// The server was opened after the old node was retired.
-    Joined,
+    /// A call has opened the server after the end of the old node, as its record with this text shows.
+    Opened(Arc<str>),
+    /// The server with this record belongs to the quorum. The other nodes show that it stands in for the old node, so it
+    /// has lost its data since. Its quarantine may have begun before the old node was retired again.
+    Member(Arc<str>),
+    /// The server cannot stand in for the old node, for this reason. The old node is retired or gone, so the call records
+    /// this on the other nodes. Then the new server can be replaced in turn.
+    Unfit(AdminError),
+}
+
+/// A node beside the old node and the new server.
+#[derive(Clone)]
+struct OtherNode {
+    /// The index in the list.
+    index: usize,
+    /// The record of replacements, if the node has returned it.
+    record: Option<ReplacementRecord>,
+    /// The reason why the node does not vote, if there is one.
+    reply: Option<NodeReply>,
+}
+
+/// One attempt of a call.
+struct Attempt<'a> {
+    replacing: &'a Replacing<'a>,
+    /// The id of the attempt.
+    id: String,
+    old: OldNode,
+    /// Whether the old node is retired, or another node shows that it is retired or gone.
+    is_ended: bool,
+    new: NewServer,
+    /// The other nodes, in an order that is the same in every call.
+    others: Vec<OtherNode>,
+}
+
+/// The end of an attempt without an error.
+enum Outcome {
+    /// The new server votes.
+    Ended,
+    /// The old node may vote, although it was retired or gone before, or the new server has lost its data.
+    Again,
+}
+
+/// The error of one step on one node.
+enum StepError {
+    /// The node did not answer, or does not belong to the quorum.
+    Absent(AdminError),
+    /// The record of the node excludes the step.
+    Excluded(AdminError),
+}
+
+impl From<StepError> for AdminError {
+    fn from(error: StepError) -> Self {
+        match error {
+            StepError::Absent(error) | StepError::Excluded(error) => error,
+        }
+    }
 }
 
 /// Returns the operation that reads the fingerprint of a node.
@@ -270,104 +333,95 @@ fn inspection() -> Operation {
     Operation::Inspect(Inspect { resource, max_readers: 0, max_details: 0 })
 }
 
-/// Returns the error of a replacement that has to end first.
-fn unfinished(Pair { old, new }: &Pair) -> AdminError {
-    AdminError::UnfinishedReplacement { node: (**new).into(), old: (**old).into() }
+/// Returns the operation that reads the record of a node, and shows that the node accepts writes.
+fn reading() -> Operation {
+    Operation::RecordReplacements(RecordReplacements { from: "".into(), to: "".into() })
 }
 
-impl Replacing<'_> {
+impl<'a> Replacing<'a> {
+    fn new(old: &'a Client, new: &'a Client, node: usize, is_old_listed: bool, is_old_gone: bool) -> Self {
+        let (before, after) = (&*old.context, &*new.context);
+        let [from, to] = [before, after].map(|context| address_of(context, node).to_string());
+        let (pair, ours) = (Pair { old: from, new: to }, fingerprint_of(after));
+        Self { before, after, node, pair, ours, is_old_listed, is_old_gone }
+    }
+
     async fn run(&self) -> Result<(), AdminError> {
         self.check_settings()?;
+        let client = self.after.lease_ids.client();
+        for number in 0_u64.. {
+            let attempt = self.check(format!("{client}-{number}")).await?;
+            if let Outcome::Ended = attempt.run().await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks all nodes. An error has changed nothing.
+    async fn check(&self, id: String) -> Result<Attempt<'_>, AdminError> {
         let inspected = inspect_started(self.after).await?;
         let others = self.read_others(&inspected).await;
-        let mut old = self.find_old(&inspected, &others).await?;
-        let mut new = match self.prepare(&inspected, &old, &others).await {
+        let records = || others.iter().filter_map(|other| other.record.as_ref());
+        for record in records() {
+            record.begin(&self.pair, &id).map_err(|conflict| self.excluded(conflict))?;
+        }
+        let old = self.ask_old(&inspected).await?;
+        let merged = ReplacementRecord::merged(records());
+        self.check_old(old, &merged)?;
+        let is_ended = old == OldNode::Retired || merged.is_ended(&self.pair);
+        let new = match self.check_new(&inspected, old, is_ended).await {
             Ok(new) => new,
-            Err(error) => {
-                self.withdraw(&old, &others).await;
-                return Err(error);
-            }
+            Err(error) if is_ended => NewServer::Unfit(self.after_retirement(error)),
+            Err(error) => return Err(error),
         };
-        let mut is_returned = false;
-        loop {
-            while !matches!(new, NewServer::Joined) {
-                new = self.stand_in(&old, new, &others, is_returned).await?;
-            }
-            // An earlier call may have ended before it recorded this on every node.
-            self.record_answering(Progress::Done, &others).await.ok();
-            match self.wait_until_new_votes().await.map_err(|error| self.after_retirement(error))? {
-                None => return Ok(()),
-                Some(returned) => (old, new, is_returned) = (returned, NewServer::Member, true),
-            }
-        }
+        let attempt = Attempt { replacing: self, id, old, is_ended, new, others };
+        attempt.ensure_others()?;
+        Ok(attempt)
     }
 
-    /// Returns the state of the old node. An error has changed nothing.
-    async fn find_old(&self, inspected: &[Answer], others: &Others) -> Result<OldNode, AdminError> {
-        self.refuse_other_server(&others.record)?;
-        let old = self.inspect_old(inspected, others.record.progress(&self.pair)).await?;
-        self.refuse_other_list(&old, &others.record)?;
-        Ok(old)
-    }
-
-    /// Checks all nodes, and records the replacement on the other nodes. An error has changed nothing but records.
-    async fn prepare(
-        &self,
-        inspected: &[Answer],
-        old: &OldNode,
-        others: &Others,
-    ) -> Result<NewServer, AdminError> {
-        let is_retired = matches!(old, OldNode::Retired);
-        let new = self.check_new(inspected, old, &others.record).await;
-        let new = match new {
-            Ok(new) if !matches!(new, NewServer::Joined) => self.check_clocks(old).await.map(|()| new),
-            new => new,
-        };
-        let new = new.map_err(|error| if is_retired { self.after_retirement(error) } else { error })?;
-        // If the old node is retired, and the new server does not vote, the remaining steps only add a vote. For an old
-        // node that is gone, they need the records of all other nodes.
-        let only_adds_a_vote = match (old, &new) {
-            (_, NewServer::Member) => false,
-            (OldNode::Retired, _) | (OldNode::Gone, NewServer::Joined) => true,
-            _ => false,
-        };
-        if !only_adds_a_vote {
-            self.refuse_second_replacement(&others.record)?;
-            self.ensure_others(others.replies.clone())?;
-            self.begin(old, &others.record).await?;
+    /// Abandons the replacement.
+    async fn abandon(&self) -> Result<NodeReplies, AdminError> {
+        self.check_settings()?;
+        let order = self.others_in_order();
+        let answers = ask_each(self.after, |node| (node != self.node).then(reading)).await;
+        let mut replies: Vec<NodeReply> = answers
+            .iter()
+            .map(|answer| {
+                answer.as_ref().map_or(NodeReply::NotAsked, |answer| reply_of_absent(self.after, answer))
+            })
+            .collect();
+        let records = answers.iter().flatten().filter_map(|answer| match answer {
+            Answer::Recorded { text } => Some(ReplacementRecord::read(text)),
+            _ => None,
+        });
+        let abandoned = |record: &ReplacementRecord| record.abandon(&self.pair);
+        for record in records {
+            abandoned(&record).map_err(|conflict| self.excluded(conflict))?;
         }
-        Ok(new)
-    }
-
-    /// Retires the old node, and opens the new server. Returns the new state of the new server.
-    async fn stand_in(
-        &self,
-        old: &OldNode,
-        new: NewServer,
-        others: &Others,
-        is_returned: bool,
-    ) -> Result<NewServer, AdminError> {
-        let joining = self.close_new(new).await?;
-        if mutation::altered(Mutation::JoinBesideOld, true, |_| false) {
-            self.retire(old, is_returned).await?;
+        // The old node comes first: a call that has not retired the old node can no longer do so.
+        match self.ask_old(&[]).await {
+            Ok(OldNode::Open) => drop(self.change_record(self.before, self.node, abandoned).await?),
+            Ok(OldNode::Retired) => return Err(self.excluded(self.replaced())),
+            Ok(OldNode::Gone | OldNode::Empty)
+            | Err(AdminError::OldEmpty { .. } | AdminError::AlreadyReplaced { .. }) => {}
+            Err(error) => return Err(error),
         }
-        // A node records one server only as the server that stands in for the old node. If the old node is gone, all other
-        // nodes have to record the new server. If the old node is retired, its fingerprint excludes a second retirement,
-        // and one record excludes every call that was told later that the old node is gone.
-        match old {
-            OldNode::Gone => self.record_all_retired(&others.record).await?,
-            _ => self.record_answering(Progress::Retired, others).await?,
+        for node in order {
+            if !matches!(answers.get(node), Some(Some(Answer::Recorded { .. }))) {
+                continue;
+            }
+            let changed = self.change_record(self.after, node, abandoned).await;
+            let reply = match changed {
+                Ok(_) => NodeReply::Done,
+                Err(StepError::Absent(_)) => NodeReply::Failed(NodeError::TimedOut),
+                Err(StepError::Excluded(error)) => return Err(error),
+            };
+            if let Some(slot) = replies.get_mut(node) {
+                *slot = reply;
+            }
         }
-        let open = Reconfigure { from: joining, to: self.ours.clone(), record: None };
-        let lasts = open.quarantine(&self.after.settings.parameters).lasts;
-        let open = Operation::Reconfigure(open);
-        let opened = self.change_new([open]).await.map_err(|error| self.after_retirement(error))?;
-        // A server that lost its data while it was closed may have been registered before the old node was retired.
-        let is_whole = matches!(opened, Answer::Registered(Registration { quarantine: Some(rest), .. }) if rest + ROUNDING >= lasts);
-        if !mutation::altered(Mutation::JoinWithoutQuarantine, is_whole, |_| true) {
-            return Ok(NewServer::Member);
-        }
-        Ok(NewServer::Joined)
+        Ok(self.after.replies(replies))
     }
 
     /// Returns an error if the running clients could not go on without the old node, or if the new server could vote
@@ -396,65 +450,141 @@ impl Replacing<'_> {
         Ok(())
     }
 
-    /// Returns the record of the other nodes, and for each of them the reason why it does not vote, if there is one.
-    async fn read_others(&self, inspected: &[Answer]) -> Others {
+    /// Returns the nodes beside the old node and the new server. A node that cannot write its record does not vote, because
+    /// a node that refuses writes, such as one with a full memory, answers a registration.
+    async fn read_others(&self, inspected: &[Answer]) -> Vec<OtherNode> {
         let is_ours = |answer: &Answer| matches!(answer, Answer::Inspected(inspection) if inspection.fingerprint.as_ref() == Some(&self.ours));
-        let absent = |answer: &Answer| (!is_ours(answer)).then(|| reply_of_absent(self.after, answer));
-        let mut replies: Vec<Option<NodeReply>> = inspected.iter().map(absent).collect();
-        if let Some(of_new) = replies.get_mut(self.node) {
-            *of_new = Some(NodeReply::NotAsked);
-        }
         let time = self.after.clock.time_of_day();
-        let register = Operation::Register(Register { new_nodes: NewNodes::Ignore, time });
-        // A node that refuses writes, such as one with a full memory, answers a registration, and not this request.
-        let read = Operation::RecordReplacements(RecordReplacements { from: "".into(), to: "".into() });
-        let mut record = ReplacementRecord::default();
-        for operation in [register, read] {
-            let is_asked = |node: usize| replies.get(node).is_some_and(|reply| records(reply.as_ref()));
-            let answers = ask_each(self.after, |node| is_asked(node).then(|| operation.clone())).await;
-            for (reply, answer) in replies.iter_mut().zip(answers) {
-                *reply = match answer {
-                    None | Some(Answer::Registered(Registration { quarantine: None, .. })) => continue,
-                    Some(Answer::Recorded { text }) => {
-                        record.merge(&ReplacementRecord::read(&text));
-                        continue;
-                    }
-                    Some(Answer::Registered(Registration { quarantine, .. })) => {
-                        Some(NodeReply::Refused(Refusal::Quarantined { remaining: quarantine }))
-                    }
-                    Some(answer) => Some(NodeReply::from(&answer)),
-                };
+        let is_asked = |node: usize| node != self.node && inspected.get(node).is_some_and(is_ours);
+        let ask = |operation: Operation| {
+            ask_each(self.after, move |node| is_asked(node).then(|| operation.clone()))
+        };
+        let registered = ask(Operation::Register(Register { new_nodes: NewNodes::Ignore, time })).await;
+        let read = ask(reading()).await;
+        let other = |index: usize| {
+            let registered = match registered.get(index) {
+                Some(Some(Answer::Registered(Registration { quarantine: None, .. }))) => None,
+                Some(Some(Answer::Registered(Registration { quarantine, .. }))) => {
+                    Some(NodeReply::Refused(Refusal::Quarantined { remaining: *quarantine }))
+                }
+                Some(Some(answer)) => Some(NodeReply::from(answer)),
+                _ => inspected.get(index).map(|answer| reply_of_absent(self.after, answer)),
+            };
+            let (record, read) = match read.get(index) {
+                Some(Some(Answer::Recorded { text })) => (Some(ReplacementRecord::read(text)), None),
+                Some(Some(answer)) => (None, Some(NodeReply::from(answer))),
+                _ => (None, None),
+            };
+            OtherNode { index, record, reply: registered.or(read) }
+        };
+        self.others_in_order().into_iter().map(other).collect()
+    }
+
+    /// Returns the indices of the other nodes in an order that is the same in every call.
+    fn others_in_order(&self) -> Vec<usize> {
+        let mut others: Vec<usize> = (0..self.after.nodes.len()).filter(|node| *node != self.node).collect();
+        others.sort_by_key(|node| address_of(self.after, *node));
+        others
+    }
+
+    /// Returns the error of a step that the record of a node excludes.
+    fn excluded(&self, conflict: Conflict) -> AdminError {
+        match conflict {
+            Conflict::Unfinished(Pair { old, new }) => {
+                AdminError::UnfinishedReplacement { node: new.into(), old: old.into() }
             }
-        }
-        Others { record, replies }
-    }
-
-    /// Returns an error if another node has a reply, which is the reason why it does not vote.
-    fn ensure_others(&self, replies: Vec<Option<NodeReply>>) -> Result<(), AdminError> {
-        let of_others = |(node, reply): (usize, Option<NodeReply>)| reply.filter(|_| node != self.node);
-        let replies: Vec<Option<NodeReply>> = replies.into_iter().enumerate().map(of_others).collect();
-        if replies.iter().all(Option::is_none) {
-            return Ok(());
-        }
-        let replies = replies.into_iter().map(|reply| reply.unwrap_or(NodeReply::NotAsked));
-        Err(AdminError::OthersNeeded(self.after.replies(replies)))
-    }
-
-    /// Returns an error if the record names another server that stands in for the old node.
-    fn refuse_other_server(&self, record: &ReplacementRecord) -> Result<(), AdminError> {
-        match record.successor(&self.pair.old) {
-            Some(by) if record.progress(&self.pair).is_none_or(|progress| progress == Progress::Begun) => {
-                let (node, by) = (self.address(self.before), by.into());
-                Err(AdminError::AlreadyReplaced { node, by })
+            Conflict::Replaced { node, by } => {
+                AdminError::AlreadyReplaced { node: node.into(), by: by.into() }
             }
-            _ => Ok(()),
+            Conflict::Superseded => AdminError::ReplacementSuperseded {
+                node: self.address(self.after),
+                old: self.address(self.before),
+            },
         }
     }
 
-    /// Returns an error if a server that stands in for a node is not in the list: the list may name the old node by
-    /// another address than an earlier replacement, or be out of date. An old node that answers with its metadata shows
-    /// itself whether another server stands in for it.
-    fn refuse_other_list(&self, old: &OldNode, record: &ReplacementRecord) -> Result<(), AdminError> {
+    /// Returns the reason why a replacement whose old node is retired cannot be abandoned.
+    fn replaced(&self) -> Conflict {
+        Conflict::Replaced { node: self.pair.old.clone(), by: self.pair.new.clone() }
+    }
+
+    /// Changes the record of a node, and repeats the change if another call has changed the record in the meantime. Returns
+    /// the record that the node has then.
+    async fn change_record(
+        &self,
+        context: &ClientContext,
+        node: usize,
+        change: impl Fn(&ReplacementRecord) -> Result<ReplacementRecord, Conflict>,
+    ) -> Result<ReplacementRecord, StepError> {
+        let (mut from, mut to): (Arc<str>, Option<Arc<str>>) = ("".into(), None);
+        loop {
+            let record = RecordReplacements { from: Arc::clone(&from), to: to.clone().unwrap_or_default() };
+            let record = Operation::RecordReplacements(record);
+            let answers = ask_each(context, |other| (other == node).then(|| record.clone())).await;
+            let answer =
+                answers.into_iter().nth(node).flatten().unwrap_or(Answer::Error(NodeError::TimedOut));
+            let Answer::Recorded { text } = answer else {
+                return Err(StepError::Absent(if node == self.node {
+                    self.incomplete_old(&answer)
+                } else {
+                    self.others_needed(&[(node, NodeReply::from(&answer))])
+                }));
+            };
+            let record = ReplacementRecord::read(&text);
+            if to.as_ref() == Some(&text) {
+                return Ok(record);
+            }
+            let changed = change(&record).map_err(|conflict| StepError::Excluded(self.excluded(conflict)))?;
+            if changed == record {
+                return Ok(record);
+            }
+            (from, to) = (text, Some(changed.to_string().into()));
+        }
+    }
+
+    /// Returns the error of other nodes that do not vote, with their replies.
+    fn others_needed(&self, absent: &[(usize, NodeReply)]) -> AdminError {
+        let reply = |node: usize| {
+            let of_node = absent.iter().find(|(other, _)| *other == node);
+            of_node.map_or(NodeReply::NotAsked, |(_, reply)| reply.clone())
+        };
+        AdminError::OthersNeeded(self.after.replies((0..self.after.nodes.len()).map(reply)))
+    }
+
+    /// Returns the state of the old node. Waits for a node that is starting. Only a node that does not answer at all counts
+    /// as gone, and only if this call was told so. The address must not lead to one of the servers with these answers.
+    async fn ask_old(&self, others: &[Answer]) -> Result<OldNode, AdminError> {
+        let connect_timeout = self.before.settings.connect_timeout;
+        let timeout = if self.is_old_gone { connect_timeout.min(GONE_TIMEOUT) } else { connect_timeout };
+        let inspected = self.ask_until_answered(self.before, timeout, inspection()).await;
+        let old = match &inspected {
+            Answer::Inspected(inspection) => {
+                self.refuse_same_server(&inspected, others)?;
+                self.old_node(inspection.fingerprint.as_ref())?
+            }
+            Answer::Error(error) if error.is_silence() && self.is_old_gone => OldNode::Gone,
+            answer => return Err(self.incomplete_old(answer)),
+        };
+        match old {
+            OldNode::Empty if !self.is_old_gone => {
+                Err(AdminError::OldEmpty { node: self.address(self.before) })
+            }
+            old => Ok(old),
+        }
+    }
+
+    /// Returns an error if the list of nodes does not show that the call names the right node, by the records of all other
+    /// nodes.
+    fn check_old(&self, old: OldNode, record: &ReplacementRecord) -> Result<(), AdminError> {
+        // Without a record, nothing shows that this node was in the quorum: a node of another quorum with the same
+        // settings has the same fingerprint.
+        if !self.is_old_listed && !record.contains(&self.pair) && old != OldNode::Retired {
+            let expected = "a node of the settings, or a node whose replacement by the new server was begun: call this \
+                            with the nodes of the running clients";
+            return Err(out_of_range("old", self.address(self.before), expected).into());
+        }
+        // The list may name the old node by another address than an earlier replacement, or be out of date. An old node
+        // that answers with its metadata shows itself whether another server stands in for it.
         if !matches!(old, OldNode::Gone | OldNode::Empty) {
             return Ok(());
         }
@@ -466,190 +596,6 @@ impl Replacing<'_> {
                 Err(AdminError::NotListed { node: (**old).into(), by: (**new).into() })
             }
             None => Ok(()),
-        }
-    }
-
-    /// Returns an error if another replacement was begun and its old node may vote.
-    fn refuse_second_replacement(&self, record: &ReplacementRecord) -> Result<(), AdminError> {
-        record.begun_beside(&self.pair).map_or(Ok(()), |pair| Err(unfinished(pair)))
-    }
-
-    /// Records the begin of the replacement on every other node. The order of the nodes is the same in every call, so one
-    /// of two calls that begin at the same time succeeds.
-    async fn begin(&self, old: &OldNode, known: &ReplacementRecord) -> Result<(), AdminError> {
-        let is_open = matches!(old, OldNode::Open);
-        for node in self.others_in_order() {
-            let change = |record: ReplacementRecord| {
-                let mut merged = known.only_ended();
-                merged.merge(&record);
-                self.refuse_other_server(&merged)?;
-                self.refuse_other_list(old, &merged)?;
-                self.refuse_second_replacement(&merged)?;
-                Ok(merged.with(&self.pair, Progress::Begun, &self.call))
-            };
-            self.change_record(self.after, node, change).await?;
-        }
-        if !is_open {
-            return Ok(());
-        }
-        let change = |record: ReplacementRecord| {
-            let mut merged = known.only_ended();
-            merged.merge(&record);
-            self.refuse_second_replacement(&merged)?;
-            Ok(record.with(&self.pair, Progress::Begun, &self.call))
-        };
-        self.change_record(self.before, self.node, change).await?;
-        // Between both passes, every node has the record of this call at one time, so two calls that pass follow each
-        // other on every node.
-        for node in self.others_in_order() {
-            self.change_record(self.after, node, |record| self.continued(record)).await?;
-        }
-        Ok(())
-    }
-
-    /// Returns the other nodes in an order that is the same in every call.
-    fn others_in_order(&self) -> Vec<usize> {
-        let mut others: Vec<usize> = (0..self.after.nodes.len()).filter(|node| *node != self.node).collect();
-        others.sort_by_key(|node| self.after.nodes.get(*node).map(|node| Arc::clone(node.address())));
-        others
-    }
-
-    /// Returns the record of a node if no other call has changed the record of this replacement.
-    fn continued(&self, record: ReplacementRecord) -> Result<ReplacementRecord, AdminError> {
-        if record.is_continued_by(&self.pair, &self.call) { Ok(record) } else { Err(unfinished(&self.pair)) }
-    }
-
-    /// Returns an error if a node has recorded another server for the old node.
-    fn refuse_other_record(&self, record: &ReplacementRecord) -> Result<(), AdminError> {
-        match record.other_server(&self.pair) {
-            Some(by) => Err(AdminError::AlreadyReplaced { node: self.address(self.before), by: by.into() }),
-            None => Ok(()),
-        }
-    }
-
-    /// Records on all other nodes, in order, that the old node is gone. Stops at the first node that does not record this,
-    /// so of two calls with different servers, the one that fails at the first node records nothing.
-    async fn record_all_retired(&self, known: &ReplacementRecord) -> Result<(), AdminError> {
-        for node in self.others_in_order() {
-            let change = |record: ReplacementRecord| {
-                self.refuse_other_record(&record)?;
-                Ok(self.recorded(known, &self.continued(record)?, Progress::Retired))
-            };
-            self.change_record(self.after, node, change).await?;
-        }
-        Ok(())
-    }
-
-    /// Records the progress of the replacement on each other node that has answered before. Returns an error if no node
-    /// has recorded it.
-    async fn record_answering(&self, progress: Progress, others: &Others) -> Result<(), AdminError> {
-        let mut recorded = Err(unfinished(&self.pair));
-        for node in others.answering() {
-            let change = |record: ReplacementRecord| {
-                self.refuse_other_record(&record)?;
-                Ok(self.recorded(&others.record, &record, progress))
-            };
-            match (self.change_record(self.after, node, change).await, &recorded) {
-                (Ok(_), _) => recorded = Ok(()),
-                (Err(error), Err(_)) => recorded = Err(error),
-                (Err(_), Ok(())) => {}
-            }
-        }
-        recorded
-    }
-
-    /// Returns the record of a node with this progress, and with the ended replacements that another node has recorded.
-    fn recorded(
-        &self,
-        known: &ReplacementRecord,
-        of_node: &ReplacementRecord,
-        progress: Progress,
-    ) -> ReplacementRecord {
-        let mut record = known.only_ended();
-        record.merge(of_node);
-        record.with(&self.pair, progress, &self.call)
-    }
-
-    /// Withdraws the begin of the replacement from each node that answers. On each node, this takes the record of a killed
-    /// call over and withdraws it in one step. The call has found that the old node votes, or was told that it is gone.
-    async fn withdraw(&self, old: &OldNode, others: &Others) {
-        if matches!(old, OldNode::Retired) {
-            return;
-        }
-        let withdrawn = |record: ReplacementRecord| Ok(record.without_begun(&self.pair));
-        for node in others.answering() {
-            self.change_record(self.after, node, withdrawn).await.ok();
-        }
-        if matches!(old, OldNode::Open) {
-            self.change_record(self.before, self.node, withdrawn).await.ok();
-        }
-    }
-
-    /// Changes the record of one of the other nodes, and repeats the change if another call has changed the record in the
-    /// meantime.
-    async fn change_record(
-        &self,
-        context: &ClientContext,
-        other: usize,
-        change: impl Fn(ReplacementRecord) -> Result<ReplacementRecord, AdminError>,
-    ) -> Result<Arc<str>, AdminError> {
-        let (mut from, mut to): (Arc<str>, Option<Arc<str>>) = ("".into(), None);
-        loop {
-            let record = RecordReplacements { from: Arc::clone(&from), to: to.clone().unwrap_or_default() };
-            let record = Operation::RecordReplacements(record);
-            let answers = ask_each(context, |node| (node == other).then(|| record.clone())).await;
-            let answer = answers.into_iter().nth(other).flatten();
-            let Some(Answer::Recorded { text }) = answer else {
-                if other == self.node {
-                    return Err(self.incomplete_old(&answer.unwrap_or(Answer::Error(NodeError::TimedOut))));
-                }
-                let mut replies = vec![None; self.after.nodes.len()];
-                if let Some(reply) = replies.get_mut(other) {
-                    *reply = Some(answer.as_ref().map_or(NodeReply::Pending, NodeReply::from));
-                }
-                self.ensure_others(replies)?;
-                return Err(unfinished(&self.pair));
-            };
-            if to.as_ref() == Some(&text) {
-                return Ok(text);
-            }
-            let changed: Arc<str> = change(ReplacementRecord::read(&text))?.to_string().into();
-            if changed == text {
-                return Ok(text);
-            }
-            (from, to) = (text, Some(changed));
-        }
-    }
-
-    /// Inspects the old node, and waits for a node that is starting.
-    async fn inspect_old(
-        &self,
-        others: &[Answer],
-        progress: Option<Progress>,
-    ) -> Result<OldNode, AdminError> {
-        // A record of an earlier call is no statement: a node that was set back to older data has old records.
-        let is_ended = self.is_old_gone;
-        let connect_timeout = self.before.settings.connect_timeout;
-        let timeout = if is_ended { connect_timeout.min(GONE_TIMEOUT) } else { connect_timeout };
-        let inspected = self.ask_until_answered(self.before, timeout, inspection()).await;
-        let old = match &inspected {
-            Answer::Inspected(inspection) => {
-                self.refuse_same_server(&inspected, others)?;
-                self.old_node(inspection.fingerprint.as_ref())?
-            }
-            Answer::Error(error) if error.is_silence() && is_ended => OldNode::Gone,
-            answer => return Err(self.incomplete_old(answer)),
-        };
-        // Without a record, nothing shows that this node was in the quorum: a node of another quorum with the same
-        // settings has the same fingerprint.
-        if !self.is_old_listed && progress.is_none() && !matches!(old, OldNode::Retired) {
-            let expected = "a node of the settings, or a node whose replacement by the new server was begun: call this \
-                            with the nodes of the running clients";
-            return Err(out_of_range("old", self.address(self.before), expected).into());
-        }
-        match old {
-            OldNode::Empty if !is_ended => Err(AdminError::OldEmpty { node: self.address(self.before) }),
-            old => Ok(old),
         }
     }
 
@@ -701,61 +647,66 @@ impl Replacing<'_> {
     async fn check_new(
         &self,
         inspected: &[Answer],
-        old: &OldNode,
-        record: &ReplacementRecord,
+        old: OldNode,
+        is_ended: bool,
     ) -> Result<NewServer, AdminError> {
         let Some(Answer::Inspected(inspection)) = inspected.get(self.node) else {
             return Err(self.incomplete(inspected.get(self.node)));
         };
-        let initialised = self.check_role().await?;
+        self.check_role().await?;
+        let new = self.new_server(inspection, is_ended).await?;
+        if !is_opened(old, &new) {
+            self.check_clocks(old).await?;
+        }
+        Ok(new)
+    }
+
+    /// Returns the state of the new server with this answer.
+    async fn new_server(&self, inspection: &InspectAnswer, is_ended: bool) -> Result<NewServer, AdminError> {
         let Some(theirs) = &inspection.fingerprint else { return Ok(NewServer::Empty) };
-        let node = self.address(self.after);
-        match theirs.joining_for(&self.ours) {
-            Some(joining) if *joining == *self.pair.old => return Ok(NewServer::Joining(theirs.clone())),
-            // If another server stands in for that node, the server was closed in vain, and has given no vote.
-            Some(old) if record.successor(old).is_none() => {
-                return Err(AdminError::UnfinishedReplacement { node, old: old.into() });
-            }
-            _ => {}
+        if theirs.joining_for(&self.ours) == Some(&*self.pair.old) {
+            return Ok(NewServer::Joining(theirs.clone()));
         }
+        let not_empty =
+            || AdminError::NotEmpty { node: self.address(self.after), metadata: theirs.to_string().into() };
         if *theirs != self.ours {
-            return Err(AdminError::NotEmpty { node, metadata: theirs.to_string().into() });
+            return Err(not_empty());
         }
-        match (old, record.progress(&self.pair)) {
-            (OldNode::Retired | OldNode::Gone, Some(Progress::Done)) => Ok(NewServer::Joined),
-            // The server of an earlier call. Its quarantine may have begun before the end of the old node, or the old
-            // node has lost the mark of its retirement.
-            (OldNode::Retired, _) | (_, Some(Progress::Retired | Progress::Done)) => Ok(NewServer::Member),
-            // A client with the new list has registered the server, which has given no vote.
-            _ if is_done(&initialised) => Ok(NewServer::Member),
-            // A voter of this quorum, or of another quorum with the same settings.
-            _ => Err(AdminError::NotEmpty { node, metadata: theirs.to_string().into() }),
+        let text = match self.ask(self.after, reading()).await {
+            Answer::Recorded { text } => text,
+            answer => return Err(self.incomplete(Some(&answer))),
+        };
+        let is_known = mutation::altered(Mutation::AcceptAnyVoter, is_ended, |_| true);
+        match ReplacementRecord::read(&text) {
+            record if record.is_ended(&self.pair) => Ok(NewServer::Opened(text)),
+            _ if is_known => Ok(NewServer::Member(text)),
+            // A voter of this quorum, or of another quorum with the same settings, or a server that a client with the new
+            // list has registered.
+            _ => Err(not_empty()),
         }
     }
 
-    /// Returns the answer of the new server to the dry run of an `init`, which is done if the server is new. Returns an
-    /// error if the server is a replica or refuses the call, or if the clock of a node is off by more than an hour.
-    async fn check_role(&self) -> Result<Answer, AdminError> {
-        let initialised = dry_run(self.after).await?.into_iter().nth(self.node);
+    /// Returns an error if the new server is a replica or refuses the call, or if its clock is off by more than an hour.
+    async fn check_role(&self) -> Result<(), AdminError> {
+        // A replica has the metadata of its master, so it answers an inspection like a node. A closed server can be no
+        // replica until the call opens it.
         let time = self.after.clock.time_of_day();
-        // A replica has the metadata of its master, so it answers the dry run like a node. A closed server answers neither
-        // call, and can be no replica until the call opens it.
         let register = Operation::Register(Register { new_nodes: NewNodes::Ignore, time });
-        let registered = self.ask(self.after, register).await;
-        for answer in initialised.iter().chain([&registered]) {
-            let Answer::Error(error) = answer else { continue };
-            let error = if let NodeError::Handshake(error) = error { error } else { error };
-            return Err(match error {
-                NodeError::ReadOnly => AdminError::NewIsReplica { node: self.address(self.after) },
-                _ => self.incomplete(Some(answer)),
-            });
-        }
-        initialised.ok_or_else(|| self.incomplete(None))
+        let answer = self.ask(self.after, register).await;
+        let Answer::Error(error) = &answer else { return Ok(()) };
+        let error = if let NodeError::Handshake(error) = error { error } else { error };
+        Err(match error {
+            NodeError::ReadOnly => AdminError::NewIsReplica { node: self.address(self.after) },
+            NodeError::ClockOff { .. } => {
+                ConfigError::Server { node: self.address(self.after), reason: error.clone() }.into()
+            }
+            _ => self.incomplete(Some(&answer)),
+        })
     }
 
     /// Returns an error if the clock of the new server differs too much from the latest clock of the other nodes and of
     /// the old node, because the votes of the new server begin at its clock and have to exceed all earlier tokens.
-    async fn check_clocks(&self, old: &OldNode) -> Result<(), AdminError> {
+    async fn check_clocks(&self, old: OldNode) -> Result<(), AdminError> {
         let read = || Operation::ReadClock(ReadClock);
         let of_old = async {
             match old {
@@ -784,76 +735,20 @@ impl Replacing<'_> {
         Err(AdminError::ClockDiffers { node: self.address(self.after), other, gap, is_node_ahead })
     }
 
-    /// Closes the new server, so that no client registers it or gets its votes before the old node is retired. Returns
-    /// the fingerprint of the closed server.
-    async fn close_new(&self, new: NewServer) -> Result<Fingerprint, AdminError> {
-        let request = self.after.lease_ids.client().to_string();
-        let joining = self.ours.joining_by(&self.address(self.before), &request);
-        let close = Operation::Reconfigure(Reconfigure {
-            from: self.ours.clone(),
-            to: joining.clone(),
-            record: None,
-        });
-        match new {
-            NewServer::Joining(joining) => return Ok(joining),
-            // One message, so that no interruption leaves a server that is registered and not closed.
-            NewServer::Empty => self.change_new([register(self.after), close]).await?,
-            NewServer::Member | NewServer::Joined => self.change_new([close]).await?,
-        };
-        Ok(joining)
-    }
-
-    /// Closes the old node for good.
-    async fn retire(&self, old: &OldNode, is_returned: bool) -> Result<(), AdminError> {
-        let to = self.ours.replaced_by(&self.address(self.after));
-        // An old node that returned during the wait has not begun. Any other one refuses a call whose record was changed.
-        let change = |record: ReplacementRecord| {
-            let is_first = is_returned && record.progress(&self.pair).is_none();
-            let begun = || record.with(&self.pair, Progress::Begun, &self.call);
-            self.continued(if is_first { begun() } else { record.clone() })
-        };
-        let record = match old {
-            OldNode::Open => self.change_record(self.before, self.node, change).await?,
-            _ => "".into(),
-        };
-        let retire =
-            Operation::Reconfigure(Reconfigure { from: self.ours.clone(), to, record: Some(record) });
-        let retired = match old {
-            OldNode::Gone | OldNode::Retired => return Ok(()),
-            OldNode::Open => self.ask_in_order(self.before, [retire]).await,
-            OldNode::Empty => self.ask_in_order(self.before, [register(self.before), retire]).await,
-        };
-        if is_done(&retired) { Ok(()) } else { Err(self.incomplete_old(&retired)) }
-    }
-
     /// Sends operations to the new server, and returns the last answer.
-    async fn change_new<const N: usize>(&self, operations: [Operation; N]) -> Result<Answer, AdminError> {
-        let changed = self.ask_in_order(self.after, operations).await;
-        if is_done(&changed) { Ok(changed) } else { Err(self.incomplete(Some(&changed))) }
-    }
-
-    /// Waits until the new server votes. A server that restarts in the meantime begins its quarantine again. Returns the
-    /// old node if it can vote again, because it was not gone, or has lost the mark of its retirement.
-    async fn wait_until_new_votes(&self) -> Result<Option<OldNode>, AdminError> {
-        let connect_timeout = self.after.settings.connect_timeout;
-        loop {
-            let answer = self.ask_until_answered(self.after, connect_timeout, register(self.after)).await;
-            match &answer {
-                Answer::Registered(Registration { quarantine: None, .. }) => return Ok(None),
-                Answer::Registered(Registration { quarantine: Some(rest), .. }) => {
-                    let end = self.after.now() + (*rest).clamp(RETRY_DELAY, WATCH_INTERVAL);
-                    let returned = self.returned_old(end).await;
-                    if returned.is_some() {
-                        return Ok(returned);
-                    }
-                }
-                answer => return Err(self.incomplete(Some(answer))),
+    async fn change_new<const N: usize>(&self, operations: [Operation; N]) -> Result<(), AdminError> {
+        match self.ask_in_order(self.after, operations).await {
+            Answer::Registered(_) => Ok(()),
+            Answer::Recorded { .. } => Err(self.excluded(Conflict::Superseded)),
+            Answer::WrongQuorum { fingerprint } if fingerprint.is_joining(&self.ours) => {
+                Err(self.excluded(Conflict::Superseded))
             }
+            answer => Err(self.incomplete(Some(&answer))),
         }
     }
 
-    /// Inspects the old node once, and waits until `end`. Returns the old node if it can vote.
-    async fn returned_old(&self, end: Instant) -> Option<OldNode> {
+    /// Inspects the old node once, and waits until `end`. Returns whether the old node may vote.
+    async fn has_old_returned(&self, end: Instant) -> bool {
         let inspected = tokio::select! {
             biased;
             answer = self.ask(self.before, inspection()) => Some(answer),
@@ -863,16 +758,17 @@ impl Replacing<'_> {
             && mutation::altered(Mutation::JoinBesideOld, true, |_| false);
         if let Some(Answer::Inspected(inspection)) = &inspected
             && is_asked
-            && let Ok(old @ (OldNode::Open | OldNode::Empty)) = self.old_node(inspection.fingerprint.as_ref())
+            && matches!(self.old_node(inspection.fingerprint.as_ref()), Ok(OldNode::Open | OldNode::Empty))
         {
-            return Some(old);
+            return true;
         }
         self.after.clock.sleep_until(end).await;
-        None
+        false
     }
 
     /// Sends an operation to the old node or to the new server, and repeats the operation after an error until the
-    /// timeout. The operation must be one that a node may execute twice.
+    /// timeout. The operation must be one that a node may execute twice. If the server has answered anything, returns the
+    /// last such answer.
     async fn ask_until_answered(
         &self,
         context: &ClientContext,
@@ -880,14 +776,20 @@ impl Replacing<'_> {
         operation: Operation,
     ) -> Answer {
         let deadline = context.now() + timeout;
+        let mut last = Answer::Error(NodeError::TimedOut);
         loop {
             let answer = tokio::select! {
                 biased;
                 answer = self.ask(context, operation.clone()) => answer,
                 () = context.clock.sleep_until(deadline) => Answer::Error(NodeError::TimedOut),
             };
-            if !matches!(answer, Answer::Error(_)) || context.now() + RETRY_DELAY >= deadline {
-                return answer;
+            let Answer::Error(error) = &answer else { return answer };
+            let is_silent_again = error.is_silence() && !is_silent(&last);
+            if !is_silent_again {
+                last = answer;
+            }
+            if context.now() + RETRY_DELAY >= deadline {
+                return last;
             }
             context.clock.sleep_until(context.now() + RETRY_DELAY).await;
         }
@@ -959,5 +861,312 @@ impl Replacing<'_> {
         let of_new = answer.map_or(NodeReply::Pending, |answer| reply_of_absent(self.after, answer));
         let reply = |node: usize| if node == self.node { of_new.clone() } else { NodeReply::NotAsked };
         AdminError::Incomplete(self.after.replies((0..self.after.nodes.len()).map(reply)))
+    }
+}
+
+/// Whether the new server was opened by an earlier call, and the old node has not voted since.
+fn is_opened(old: OldNode, new: &NewServer) -> bool {
+    matches!(old, OldNode::Retired | OldNode::Gone) && matches!(new, NewServer::Opened(_))
+}
+
+/// Whether nothing has answered.
+fn is_silent(answer: &Answer) -> bool {
+    matches!(answer, Answer::Error(error) if error.is_silence())
+}
+
+impl Attempt<'_> {
+    fn is_opened(&self) -> bool {
+        is_opened(self.old, &self.new)
+    }
+
+    /// Whether the old node cannot vote any more, so that the remaining steps only add a vote. If the old node is gone,
+    /// this is so only after the new server was opened.
+    fn only_adds_a_vote(&self) -> bool {
+        self.old == OldNode::Retired || self.is_opened()
+    }
+
+    /// Returns the error of a new server that is needed if the old node is retired or gone.
+    fn explained(&self, error: AdminError) -> AdminError {
+        if self.is_ended { self.replacing.after_retirement(error) } else { error }
+    }
+
+    /// Returns an error if another node does not vote that is needed.
+    fn ensure_others(&self) -> Result<(), AdminError> {
+        let is_absent = |other: &&OtherNode| other.reply.is_some();
+        let absent: Vec<(usize, NodeReply)> = self
+            .others
+            .iter()
+            .filter(is_absent)
+            .map(|other| (other.index, other.reply.clone().unwrap_or(NodeReply::Pending)))
+            .collect();
+        let may_miss = if self.only_adds_a_vote() { self.others.len() - 1 } else { 0 };
+        if absent.len() <= may_miss { Ok(()) } else { Err(self.replacing.others_needed(&absent)) }
+    }
+
+    async fn run(mut self) -> Result<Outcome, AdminError> {
+        if let Err(error) = self.begin().await {
+            if self.old != OldNode::Retired {
+                self.withdraw().await;
+            }
+            return Err(self.explained(error));
+        }
+        // From now on, a late request may retire the old node, so the begins stay.
+        if !self.is_opened() {
+            let Some(old) = self.end_old().await? else { return Ok(Outcome::Again) };
+            self.old = old;
+        }
+        let is_needed_on_all = self.old == OldNode::Gone && !self.is_opened();
+        self.record_retired(is_needed_on_all).await?;
+        if let NewServer::Unfit(error) = self.new {
+            return Err(error);
+        }
+        if !self.is_opened() && !self.open_new().await? {
+            return Ok(Outcome::Again);
+        }
+        if self.wait_until_new_votes().await? {
+            return Ok(Outcome::Again);
+        }
+        self.record_done().await?;
+        Ok(Outcome::Ended)
+    }
+
+    /// Closes the new server, and records the begin on each other node and then on the old node. Returns an error if the
+    /// begin of this attempt is missing on any of them afterwards. So at one instant all nodes have this begin, and no
+    /// begin of another replacement.
+    async fn begin(&mut self) -> Result<(), AdminError> {
+        let Replacing { before, node, ref pair, .. } = *self.replacing;
+        if !self.is_opened() {
+            self.close_new().await?;
+        }
+        let id = self.id.clone();
+        self.change_others(|record| record.begin(pair, &id)).await?;
+        if self.old == OldNode::Open {
+            self.replacing.change_record(before, node, |record| record.begin(pair, &id)).await?;
+        }
+        self.change_others(|record| record.confirm(pair, &id).map(|()| record.clone())).await
+    }
+
+    /// Changes the record of each other node that votes, in order. Nodes whose vote is not needed may be absent, but one
+    /// node at least must not.
+    async fn change_others(
+        &mut self,
+        change: impl Fn(&ReplacementRecord) -> Result<ReplacementRecord, Conflict>,
+    ) -> Result<(), AdminError> {
+        let may_miss = self.only_adds_a_vote();
+        let (mut is_changed, mut absent) = (false, None);
+        for other in self.others.iter_mut().filter(|other| other.reply.is_none()) {
+            match self.replacing.change_record(self.replacing.after, other.index, &change).await {
+                Ok(record) => {
+                    other.record = Some(record);
+                    is_changed = true;
+                }
+                Err(StepError::Absent(error)) if may_miss => absent = Some(error),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match absent {
+            Some(error) if !is_changed => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Withdraws the begin of this attempt, on the old node first, from each node that answers.
+    async fn withdraw(&self) {
+        let Replacing { before, after, node, ref pair, .. } = *self.replacing;
+        let withdrawn = |record: &ReplacementRecord| Ok(self.withdrawn(record, pair));
+        if self.old == OldNode::Open {
+            self.replacing.change_record(before, node, withdrawn).await.ok();
+        }
+        for other in self.others.iter().filter(|other| other.reply.is_none()) {
+            self.replacing.change_record(after, other.index, withdrawn).await.ok();
+        }
+    }
+
+    fn withdrawn(&self, record: &ReplacementRecord, pair: &Pair) -> ReplacementRecord {
+        let withdrawn = record.withdraw(pair, &self.id);
+        mutation::altered(Mutation::WithdrawAny, withdrawn, |_| ReplacementRecord::default())
+    }
+
+    /// Closes the new server with a fingerprint of this attempt, so that no client registers it or gets its votes before
+    /// the end of the old node, and no earlier attempt can open it.
+    async fn close_new(&mut self) -> Result<(), AdminError> {
+        let replacing = self.replacing;
+        let Replacing { ours, pair, after, .. } = replacing;
+        let joining = ours.joining_by(&pair.old, &self.id);
+        let close = |from: &Fingerprint, record: Option<RecordStep>| {
+            Operation::Reconfigure(Reconfigure { from: from.clone(), to: joining.clone(), record })
+        };
+        match &self.new {
+            NewServer::Unfit(_) => return Ok(()),
+            // One message, so that no interruption leaves a server that is registered and not closed.
+            NewServer::Empty => replacing.change_new([register(after), close(ours, None)]).await?,
+            NewServer::Joining(earlier) if mutation::is_on(Mutation::KeepEarlierClose) => {
+                self.new = NewServer::Joining(earlier.clone());
+                return Ok(());
+            }
+            NewServer::Joining(earlier) => replacing.change_new([close(earlier, None)]).await?,
+            // A voter is closed only while no replacement of another node needs it.
+            NewServer::Opened(record) | NewServer::Member(record) => {
+                let unfinished = ReplacementRecord::read(record).unfinished_beside(pair).cloned();
+                if let Some(other) = unfinished {
+                    return Err(replacing.excluded(Conflict::Unfinished(other)));
+                }
+                let record = RecordStep::Requires(Arc::clone(record));
+                replacing.change_new([close(ours, Some(record))]).await?;
+            }
+        }
+        self.new = NewServer::Joining(joining);
+        Ok(())
+    }
+
+    /// Ends the old node after the begin: the node is retired, or is gone, or was retired before. Returns `None` if the node
+    /// answers now, and has no begin because it did not answer before.
+    async fn end_old(&self) -> Result<Option<OldNode>, AdminError> {
+        let replacing = self.replacing;
+        if mutation::is_on(Mutation::JoinBesideOld) {
+            return Ok(Some(OldNode::Retired));
+        }
+        if mutation::is_on(Mutation::KeepFirstSilence) && self.old == OldNode::Gone {
+            return Ok(Some(OldNode::Gone));
+        }
+        let old = replacing.ask_old(&[]).await?;
+        let retired = match (old, self.old) {
+            // The node has confirmed its retirement to this attempt.
+            (OldNode::Gone, OldNode::Retired) => return Ok(Some(OldNode::Retired)),
+            (OldNode::Gone | OldNode::Retired, _) => return Ok(Some(old)),
+            (OldNode::Open, OldNode::Open) => self.retire().await,
+            (OldNode::Empty, _) => self.retire_empty().await,
+            (OldNode::Open, _) => return Ok(None),
+        };
+        match retired {
+            Ok(()) => Ok(Some(OldNode::Retired)),
+            // A node that dies now is gone, too, if the call was told so.
+            Err(error @ AdminError::OldSilent { .. }) if replacing.is_old_gone => {
+                match replacing.ask_old(&[]).await? {
+                    old @ (OldNode::Gone | OldNode::Retired) => Ok(Some(old)),
+                    _ => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Retires an old node with the begin of this attempt. The node compares its whole record, so an abandoned begin, or
+    /// the begin of a replacement that needs this node, prevents the retirement.
+    async fn retire(&self) -> Result<(), AdminError> {
+        let replacing = self.replacing;
+        let Replacing { before, node, ref pair, .. } = *replacing;
+        let has_begun = |record: &ReplacementRecord| {
+            record.confirm(pair, &self.id)?;
+            Ok(record.clone())
+        };
+        let record = replacing.change_record(before, node, has_begun).await?.to_string().into();
+        let record = Some(RecordStep::Requires(record));
+        let record = mutation::altered(Mutation::RetireWithoutRecord, record, |_| None);
+        self.retired(replacing.ask_in_order(before, [self.retirement(record)]).await)
+    }
+
+    /// Retires an old node that has lost its metadata. One message, so that the node votes for no client in between.
+    async fn retire_empty(&self) -> Result<(), AdminError> {
+        let before = self.replacing.before;
+        let retirement = self.retirement(Some(RecordStep::Requires("".into())));
+        self.retired(self.replacing.ask_in_order(before, [register(before), retirement]).await)
+    }
+
+    fn retirement(&self, record: Option<RecordStep>) -> Operation {
+        let Replacing { ours, pair, .. } = self.replacing;
+        Operation::Reconfigure(Reconfigure { from: ours.clone(), to: ours.replaced_by(&pair.new), record })
+    }
+
+    fn retired(&self, answer: Answer) -> Result<(), AdminError> {
+        match answer {
+            Answer::Registered(_) => Ok(()),
+            Answer::Recorded { .. } => Err(self.replacing.excluded(Conflict::Superseded)),
+            answer => Err(self.replacing.incomplete_old(&answer)),
+        }
+    }
+
+    /// Records that the old node is retired or gone. If the node is gone, all other nodes have to record the new server,
+    /// and the call stops at the first node that does not. If the node is retired, its fingerprint names one server, and
+    /// the record of one node excludes every call that was told later that the node is gone.
+    async fn record_retired(&mut self, is_needed_on_all: bool) -> Result<(), AdminError> {
+        let is_needed_on_all = mutation::altered(Mutation::RecordGoneOnOne, is_needed_on_all, |_| false);
+        let (pair, id) = (&self.replacing.pair, &self.id);
+        let (mut is_recorded, mut first_error) = (false, None);
+        for other in self.others.iter_mut().filter(|other| other.reply.is_none()) {
+            let retire = |record: &ReplacementRecord| record.retire(pair, id);
+            match self.replacing.change_record(self.replacing.after, other.index, retire).await {
+                Ok(record) => {
+                    other.record = Some(record);
+                    is_recorded = true;
+                }
+                Err(error) if is_needed_on_all => return Err(error.into()),
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        match first_error {
+            Some(error) if !is_recorded => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens the new server, which this attempt has closed. Returns false if the server does not show afterwards that a call
+    /// has opened it: the server has lost its data while it was closed, and a client has registered it.
+    async fn open_new(&mut self) -> Result<bool, AdminError> {
+        let replacing = self.replacing;
+        let Replacing { ours, pair, after, .. } = replacing;
+        let NewServer::Joining(joining) = &self.new else { return Ok(true) };
+        let records = self.others.iter().filter_map(|other| other.record.as_ref());
+        let record = ReplacementRecord::of_opened(pair, records).to_string().into();
+        let record = Some(RecordStep::Writes(record));
+        let open = Reconfigure { from: joining.clone(), to: ours.clone(), record };
+        let opened = replacing.change_new([Operation::Reconfigure(open)]).await;
+        opened.map_err(|error| replacing.after_retirement(error))?;
+        match replacing.ask(after, reading()).await {
+            Answer::Recorded { text } => {
+                let is_opened = ReplacementRecord::read(&text).is_ended(pair);
+                self.new = NewServer::Opened(text);
+                Ok(is_opened)
+            }
+            answer => Err(replacing.after_retirement(replacing.incomplete(Some(&answer)))),
+        }
+    }
+
+    /// Waits until the new server votes. A server that restarts in the meantime begins its quarantine again. Returns whether
+    /// the old node may vote again, because it was not gone, or has lost the mark of its retirement.
+    async fn wait_until_new_votes(&self) -> Result<bool, AdminError> {
+        let replacing = self.replacing;
+        let after = replacing.after;
+        let connect_timeout = after.settings.connect_timeout;
+        loop {
+            let answer = replacing.ask_until_answered(after, connect_timeout, register(after)).await;
+            match &answer {
+                Answer::Registered(Registration { quarantine: None, .. }) => return Ok(false),
+                Answer::Registered(Registration { quarantine: Some(rest), .. }) => {
+                    let end = after.now() + (*rest).clamp(RETRY_DELAY, WATCH_INTERVAL);
+                    if replacing.has_old_returned(end).await {
+                        return Ok(true);
+                    }
+                }
+                Answer::WrongQuorum { fingerprint } if fingerprint.is_joining(&replacing.ours) => {
+                    return Err(replacing.excluded(Conflict::Superseded));
+                }
+                answer => return Err(replacing.after_retirement(replacing.incomplete(Some(answer)))),
+            }
+        }
+    }
+
+    /// Records on each other node that the new server votes. A node that does not answer may miss this.
+    async fn record_done(&self) -> Result<(), AdminError> {
+        let Replacing { after, ref pair, .. } = *self.replacing;
+        for other in self.others.iter().filter(|other| other.reply.is_none()) {
+            let complete = |record: &ReplacementRecord| record.complete(pair, &self.id);
+            if let Err(StepError::Excluded(error)) =
+                self.replacing.change_record(after, other.index, complete).await
+            {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 }

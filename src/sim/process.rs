@@ -34,6 +34,8 @@ pub struct Process {
     world: World,
     index: usize,
     nodes: Arc<[usize]>,
+    /// The same nodes, for the trace of a proof; `None` if their quorum has other nodes at other times.
+    traced_nodes: Option<Range<usize>>,
     /// The addresses of the nodes begin with this text.
     host: &'static str,
     /// The renewal offset of the clients; `None` for an offset that follows from the seed.
@@ -47,6 +49,7 @@ impl Process {
             world: world.clone(),
             index,
             nodes: (0..nodes).collect(),
+            traced_nodes: Some(0..nodes),
             host: "sim",
             renewal_offset: None,
             seed,
@@ -73,14 +76,15 @@ impl Process {
     /// beyond the last node of this process are left out.
     #[must_use]
     pub fn with_nodes(&self, nodes: Range<usize>) -> Self {
-        let nodes = self.nodes.iter().copied().filter(|node| nodes.contains(node)).collect();
-        Self { nodes, ..self.clone() }
+        let last = self.nodes.last().map_or(0, |last| last + 1);
+        let nodes = nodes.start.min(last)..nodes.end.min(last);
+        Self { nodes: nodes.clone().collect(), traced_nodes: Some(nodes), ..self.clone() }
     }
 
-    /// Returns the same process with a list of these nodes.
+    /// Returns the same process with a list of these nodes, whose clients are not in the trace of a proof.
     #[cfg(test)]
     pub(crate) fn with_list(&self, nodes: &[usize]) -> Self {
-        Self { nodes: nodes.into(), ..self.clone() }
+        Self { nodes: nodes.into(), traced_nodes: None, ..self.clone() }
     }
 
     /// Leaves a node without metadata: its first client begins its quarantine, as on a new server of a quorum that is in
@@ -276,7 +280,7 @@ impl Process {
             observer: Arc::new(Recorder {
                 world: self.world.clone(),
                 process: self.index,
-                nodes: self.nodes(),
+                nodes: self.traced_nodes.clone(),
             }),
             client_id: Uuid::from_u64_pair(id(0), id(1)),
             ticket_secret: TicketSecret::new(Uuid::from_u64_pair(id(1), id(0))),
@@ -313,7 +317,9 @@ impl QuorumBuilder {
     /// [`Error::Config`] if the settings cannot work.
     pub fn connect_simulated(self, process: &Process) -> Result<Quorum, Error> {
         let settings = self.settings.check(process.nodes().len())?;
-        process.world().lock().trace_quorum(&process.nodes(), &settings);
+        if let Some(nodes) = &process.traced_nodes {
+            process.world().lock().trace_quorum(nodes, &settings);
+        }
         let dependencies = process.dependencies();
         let connection_config = connection_config(&settings, &dependencies, settings.registration());
         let nodes = process.connect(&settings.parameters, &connection_config);

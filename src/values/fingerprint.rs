@@ -16,6 +16,9 @@ const CLOSED: &str = "closed for ";
 /// The words before the address of the new server, in the fingerprint of a replaced node.
 const REPLACED: &str = " replaced by ";
 
+/// The words before the address of the old node, in the fingerprint of a new server that no replacement has opened yet.
+const JOINING: &str = " in place of ";
+
 /// The text of a fingerprint, and its hash.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct ConfigurationLine {
@@ -114,6 +117,13 @@ impl Fingerprint {
         Self::replacement_in(&self.0.text)
     }
 
+    /// Returns the address of the server that stands in for the node, if this text is the fingerprint of a replaced node
+    /// of this configuration.
+    pub(crate) fn replacement_of<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let new = text.strip_prefix(CLOSED)?.strip_prefix(self.as_str())?.strip_prefix(REPLACED)?;
+        (!new.contains(' ')).then_some(new)
+    }
+
     /// Returns the same as [`replacement`](Self::replacement), for the text of a fingerprint.
     pub(crate) fn replacement_in(text: &str) -> Option<&str> {
         let (_ours, new) = text.strip_prefix(CLOSED)?.rsplit_once(REPLACED)?;
@@ -131,6 +141,14 @@ impl Fingerprint {
     pub(crate) fn joining_for(&self, to: &Self) -> Option<&str> {
         let (old, _request) = self.0.text.strip_prefix(&to.joining_prefix())?.rsplit_once(" by ")?;
         Some(old)
+    }
+
+    /// Returns the address of the node that a new server is to stand in for, if this text is the fingerprint of such a
+    /// server in any configuration.
+    pub(crate) fn joining_in(text: &str) -> Option<&str> {
+        let (_ours, joining) = text.strip_prefix(CLOSED)?.rsplit_once(JOINING)?;
+        let (old, request) = joining.split_once(" by ")?;
+        (![old, request].iter().any(|part| part.contains(' '))).then_some(old)
     }
 
     /// Whether this is the fingerprint of a new server that is to stand in for a node in the configuration `to`.
@@ -152,7 +170,7 @@ impl Fingerprint {
     }
 
     fn joining_prefix(&self) -> String {
-        format!("{CLOSED}{} in place of ", self.0.text)
+        format!("{CLOSED}{}{JOINING}", self.0.text)
     }
 
     fn taken_over_prefix(&self) -> String {
@@ -256,9 +274,13 @@ mod tests {
         let text = "closed for name=a replaced by b nodes=3 replaced by 10.0.0.4:6379";
         assert_eq!(replaced.to_string(), text);
         assert_eq!(replaced.replacement(), Some("10.0.0.4:6379"));
+        assert_eq!(ours.replacement_of(text), Some("10.0.0.4:6379"));
+        assert_eq!(Fingerprint::new("name=a").replacement_of(text), None, "of another configuration");
         let joining = ours.joining_by("10.0.0.3:6379", "1");
         assert!(joining.is_joining(&ours));
         assert_eq!(joining.joining_for(&ours), Some("10.0.0.3:6379"));
+        assert_eq!(Fingerprint::joining_in(joining.as_str()), Some("10.0.0.3:6379"));
+        assert_eq!(Fingerprint::joining_in(text), None);
         assert_eq!((joining.joining_for(&replaced), replaced.joining_for(&ours)), (None, None));
         assert!(replaced.is_closed() && joining.is_closed());
         for other in [ours.clone(), joining, ours.closed_by(&Fingerprint::new("name=b"), "1")] {

@@ -224,24 +224,22 @@ impl NodeError {
     /// the new list of nodes at its next start.
     #[must_use]
     pub fn replaced_by(&self) -> Option<&str> {
+        self.wrong_quorum().and_then(Fingerprint::replacement_in)
+    }
+
+    /// Returns the fingerprint of the node if the node belongs to a quorum with other settings, or was replaced.
+    pub(crate) fn wrong_quorum(&self) -> Option<&str> {
         match self {
-            Self::WrongQuorum(fingerprint) => Fingerprint::replacement_in(fingerprint),
-            Self::Handshake(error) => error.replaced_by(),
+            Self::WrongQuorum(fingerprint) => Some(fingerprint),
+            Self::Handshake(error) => error.wrong_quorum(),
             _ => None,
         }
     }
 
-    /// Whether the server did not answer. Any other error is from a server that runs, or from this client.
+    /// Whether nothing has answered. Any other error is from a server that runs, or from this client: a server that closes
+    /// the connection has answered, too.
     pub(crate) fn is_silence(&self) -> bool {
-        match self {
-            Self::Handshake(error) => error.is_silence(),
-            Self::Unreachable(_)
-            | Self::TimedOut
-            | Self::DialTimedOut(_)
-            | Self::Unresponsive
-            | Self::Disconnected => true,
-            _ => false,
-        }
+        matches!(self, Self::Unreachable(_) | Self::TimedOut | Self::DialTimedOut(_) | Self::Unresponsive)
     }
 
     /// Whether the node certainly never received the call, so that no rollback is needed there.

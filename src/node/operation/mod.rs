@@ -70,7 +70,7 @@ pub(crate) use self::{
     observe::{Observe, ObserveAnswer},
     proclaim::{MAX_VALUE_BYTES, Proclaim, Proclamation},
     read_clock::ReadClock,
-    reconfigure::{CLOCK_MARGIN, Reconfigure},
+    reconfigure::{CLOCK_MARGIN, Reconfigure, RecordStep},
     record_replacements::RecordReplacements,
     register::{NewNodes, Register, Registration},
     renew::Renew,

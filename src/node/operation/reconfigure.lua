@@ -1,6 +1,6 @@
--- reconfigure.lua  ARGV from, to, digest of to, keeps_new 0|1, begins_quarantine 0|1, quarantine, renewals after, compares 0|1, record  ->  registered incarnation|false [quarantine] | wrong_quorum fingerprint | recorded text | abstains
+-- reconfigure.lua  ARGV from, to, digest of to, keeps_new 0|1, begins_quarantine 0|1, quarantine, renewals after, record: ignores|requires|writes, text  ->  registered incarnation|false [quarantine] | wrong_quorum fingerprint | recorded text | abstains
 node.arity.reconfigure = 9
-function node.reconfigure(_, from, to, digest, keeps_new, begins_quarantine, lasts, renewals_after, compares, record)
+function node.reconfigure(_, from, to, digest, keeps_new, begins_quarantine, lasts, renewals_after, record_step, record)
   local metadata = node.metadata()
   local current, incarnation = metadata.fingerprint, metadata.incarnation or ''
   if not current then
@@ -9,7 +9,7 @@ function node.reconfigure(_, from, to, digest, keeps_new, begins_quarantine, las
   if current ~= from and current ~= to then
     return { 'wrong_quorum', current }
   end
-  if compares == '1' and current == from then
+  if record_step == 'requires' and current == from then
     local text = unpack(redis.call('HMGET', $METADATA, 'replacements')) or ''
     if text ~= record then
       return { 'recorded', text }
@@ -25,6 +25,9 @@ function node.reconfigure(_, from, to, digest, keeps_new, begins_quarantine, las
   elseif keeps_new == '0' and current == from and from ~= to then
     -- A move opens the node: the records are about nodes of the configuration before.
     redis.call('HDEL', $METADATA, 'replacements')
+  end
+  if record_step == 'writes' and current == from then
+    redis.call('HSET', $METADATA, 'replacements', record)
   end
   redis.call('HSET', $METADATA, 'stamp', node.stamp_of(digest, incarnation), 'fingerprint', to, 'new', (keeps_new == '1' and metadata.is_new == '1') and '1' or '0')
   node.known_metadata = false

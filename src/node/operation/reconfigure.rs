@@ -20,9 +20,17 @@ pub(crate) const CLOCK_MARGIN: Duration = Duration::from_secs(2);
 pub(crate) struct Reconfigure {
     pub(crate) from: Fingerprint,
     pub(crate) to: Fingerprint,
-    /// The whole record of replacements that the node has to have. A node with another record changes nothing, and
-    /// returns its record. `None`: any record.
-    pub(crate) record: Option<Arc<str>>,
+    /// What the step does with the record of replacements. `None`: nothing.
+    pub(crate) record: Option<RecordStep>,
+}
+
+/// What a step does with the record of replacements, which is one text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RecordStep {
+    /// The node has to have this text. A node with another text changes nothing, and returns its text.
+    Requires(Arc<str>),
+    /// The step writes this text.
+    Writes(Arc<str>),
 }
 
 impl Reconfigure {
@@ -58,7 +66,12 @@ impl Operate for Reconfigure {
         arguments.name("reconfigure", 0).bytes(from.as_str().as_bytes()).bytes(to.as_str().as_bytes());
         arguments.joined(format_args!("{}", to.digest())).number(u8::from(self.keeps_new()));
         arguments.number(u8::from(self.begins_quarantine())).ttl(lasts).ttl(renewals_after);
-        arguments.number(u8::from(record.is_some())).bytes(record.as_deref().unwrap_or_default().as_bytes());
+        let (step, text) = match record {
+            None => ("ignores", ""),
+            Some(RecordStep::Requires(text)) => ("requires", &**text),
+            Some(RecordStep::Writes(text)) => ("writes", &**text),
+        };
+        arguments.bytes(step.as_bytes()).bytes(text.as_bytes());
     }
 
     fn decode(&self, reply: ScriptReply<'_>) -> Option<Answer> {

@@ -43,7 +43,7 @@ use crate::{
         Answer, InspectAnswer, Listener, NewNodes, Notice,
         transport::{ConnectionEvent, NoticeCommand, Transport},
     },
-    values::NodeError,
+    values::{Fingerprint, NodeError},
 };
 
 /// The driver of a node's connection: dials, serves calls, and dials again until the node is closed.
@@ -62,6 +62,8 @@ pub(super) struct Driver {
     /// Whether the transport always leads to the present master.
     follows_master: bool,
     notices: ConnectionNotices,
+    /// The fingerprint of the quorum.
+    fingerprint: Fingerprint,
     /// The error of a replaced node, whose address leads to no voter any more: the client neither dials nor registers
     /// the server again, because the server may have lost the mark of its retirement.
     replaced: Option<NodeError>,
@@ -89,6 +91,7 @@ impl Driver {
             follows_master: transport.follows_master(),
             dialler: Dialler::new(Arc::clone(&address), transport, config),
             notices: ConnectionNotices::new(address, config),
+            fingerprint: config.fingerprint.clone(),
             replaced: None,
         }
     }
@@ -145,7 +148,9 @@ impl Driver {
                     return Ok(connection);
                 }
                 Err(error) => {
-                    if self.registers.is_some() && error.replaced_by().is_some() {
+                    let new = error.wrong_quorum().and_then(|theirs| self.fingerprint.replacement_of(theirs));
+                    if let Some(new) = new.filter(|_| self.registers.is_some()) {
+                        self.notices.replaced(new);
                         self.replaced = Some(error.clone());
                     }
                     self.notices.unreachable(&error, self.clock.now());
@@ -296,19 +301,7 @@ impl Driver {
                     Answer::Error(error) if error.is_refused_call() => Some(error),
                     _ => None,
                 });
-                // The client of an administrator continues a replacement at a replaced node.
-                let mut received = answers.iter().filter(|_| self.registers.is_some());
-                let replaced = received.find_map(|answer| match answer {
-                    // A client that only reads receives the mark with an inspection.
-                    Answer::WrongQuorum { fingerprint }
-                    | Answer::Inspected(InspectAnswer { fingerprint: Some(fingerprint), .. }) => {
-                        fingerprint.replacement().map(|_| NodeError::WrongQuorum(fingerprint.as_str().into()))
-                    }
-                    _ => None,
-                });
-                if let Some(new) = replaced.as_ref().and_then(NodeError::replaced_by) {
-                    self.notices.replaced(new);
-                }
+                let replaced = self.replaced_by(&answers);
                 self.notices.answered(refusal, now);
                 let late = self.shared.lock().send_queue.answered(batch, answers, now);
                 self.notices.answered_late(late);
@@ -358,6 +351,22 @@ impl Driver {
     }
 
     /// Handles a call that the node executed: if another client has delivered the script, calls may be sent again.
+    /// Returns the error of a replaced node if an answer is from a node that was replaced in the quorum of this client. The
+    /// client of an administrator continues a replacement at a replaced node.
+    fn replaced_by(&mut self, answers: &[Answer]) -> Option<NodeError> {
+        self.registers?;
+        let (new, theirs) = answers.iter().find_map(|answer| match answer {
+            // A client that only reads receives the mark with an inspection.
+            Answer::WrongQuorum { fingerprint: theirs }
+            | Answer::Inspected(InspectAnswer { fingerprint: Some(theirs), .. }) => {
+                Some((self.fingerprint.replacement_of(theirs.as_str())?, theirs))
+            }
+            _ => None,
+        })?;
+        self.notices.replaced(new);
+        Some(NodeError::WrongQuorum(theirs.as_str().into()))
+    }
+
     fn on_executed_call(&self, registered: &mut Registered) {
         if registered.on_executed_call() {
             self.shared.lock().send_queue.loaded();

@@ -139,9 +139,7 @@ impl ConnectionNotices {
         if let Some(time) = self.outage.failed(now) {
             tracing::warn!(node = %self.node, %error, ?time, "node unreachable for a long time");
         }
-        if let Some(new) = error.replaced_by() {
-            self.replaced(new);
-        } else if error.is_refused_connection() {
+        if error.is_refused_connection() && !self.is_replacement_reported {
             self.calls_refused(error, now);
         }
         self.violation(error, now);

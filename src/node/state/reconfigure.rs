@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::node::{
-    operation::{Abstention, Answer, CLOCK_MARGIN, Reconfigure},
+    operation::{Abstention, Answer, CLOCK_MARGIN, Reconfigure, RecordStep},
     parameters::QuorumParameters,
     state::{
         NodeState, NodeTime, Quarantine,
@@ -30,7 +30,10 @@ impl NodeState {
             return Ok(Answer::WrongQuorum { fingerprint: metadata.fingerprint.clone() });
         }
         let is_first = metadata.fingerprint == *from;
-        if is_first && record.as_ref().is_some_and(|record| *record != metadata.replacements) {
+        if let Some(RecordStep::Requires(text)) = record
+            && is_first
+            && *text != metadata.replacements
+        {
             return Ok(Answer::Recorded { text: Arc::clone(&metadata.replacements) });
         }
         if reconfigure.begins_quarantine() && is_first {
@@ -40,6 +43,11 @@ impl NodeState {
             self.quarantine = Some(Quarantine::begun_at(now, reconfigure.quarantine(parameters)));
         } else if !reconfigure.keeps_new() && is_first && from != to {
             metadata.replacements = "".into();
+        }
+        if let Some(RecordStep::Writes(text)) = record
+            && is_first
+        {
+            metadata.replacements = Arc::clone(text);
         }
         metadata.fingerprint = to.clone();
         self.is_new = Some(reconfigure.keeps_new() && self.is_new == Some(true));

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use futures::future::BoxFuture;
+use futures::{
+    FutureExt,
+    future::{BoxFuture, LocalBoxFuture, Shared},
+};
 use tokio::{runtime::Handle, time::sleep};
 
 use super::moving::{Gate, GatedNode};
@@ -19,14 +22,14 @@ use crate::{
     mutation::{Mutation, break_rule},
     mutex,
     node::{
-        Answer, Listener, Node, Operation, PendingUnlocks, Reconfigure, RecordReplacements, Reply, Request,
-        Subscription, memory::Behaviour,
+        Answer, Listener, Node, Operation, PendingUnlocks, Reconfigure, RecordReplacements, RecordStep,
+        Reply, Request, Subscription, memory::Behaviour,
     },
     observer::NoObserver,
     quorum::{
         admin::{ask_all_nodes, fingerprint_of, init_with, inspect_started, register},
         moving::ask_each,
-        replacing::{NodeLists, Replacement, replace_with},
+        replacing::{NodeLists, Replacement, abandon_with, replace_with},
     },
     values::{Fingerprint, Resource},
 };
@@ -123,6 +126,24 @@ impl Fixture {
         replace_with(&before, &after, REPLACED, true, is_old_gone).await
     }
 
+    /// Abandons the replacement of the old node by the new server.
+    async fn abandon(&self, is_old_gone: bool) -> Result<NodeReplies, AdminError> {
+        self.abandon_by(NEW, is_old_gone).await
+    }
+
+    /// Abandons the replacement of the old node by this server.
+    async fn abandon_by(&self, new: usize, is_old_gone: bool) -> Result<NodeReplies, AdminError> {
+        abandon_with(&self.client(&OLD_LIST), &self.client(&[0, 1, new]), REPLACED, is_old_gone).await
+    }
+
+    /// Changes the record of a server of the old list, which has to be `from`.
+    async fn set_record(&self, server: usize, from: &str, to: &str) {
+        let client = self.client(&OLD_LIST);
+        let change = Operation::RecordReplacements(RecordReplacements { from: from.into(), to: to.into() });
+        let answers = ask_each(&client.context, |node| (node == server).then(|| change.clone())).await;
+        assert_eq!(answers[server], Some(Answer::Recorded { text: to.into() }));
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         fingerprint_of(&self.client(&OLD_LIST).context)
     }
@@ -197,6 +218,19 @@ impl Node for SkewedNode {
 
 fn address(server: usize) -> String {
     format!("node-{server}:6379")
+}
+
+/// Polls a call until its gate has kept a request, or until the call ends. Returns the rest of the call.
+async fn stalled<'c>(
+    call: impl Future<Output = Result<(), AdminError>> + 'c,
+    gate: &Gate,
+) -> Shared<LocalBoxFuture<'c, Result<(), AdminError>>> {
+    let call = call.boxed_local().shared();
+    tokio::select! {
+        _ = call.clone() => {}
+        () = gate.has_kept.notified() => {}
+    }
+    call
 }
 
 async fn lock(quorum: &Quorum, resource: &str) -> Option<LockGuard> {
@@ -292,19 +326,16 @@ async fn two_clients_may_hold_one_resource_if_one_rule_of_a_replacement_is_broke
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_a_client_has_registered_too_early_begins_its_quarantine_again() {
+async fn a_server_that_a_client_has_registered_too_early_is_refused_until_it_is_flushed() {
     let fixture = Fixture::new().await;
     fixture.register_new().await;
-    sleep(Duration::from_secs(30)).await;
-    let (old_client, new_client) = (fixture.quorum(&OLD_LIST, Some(1)), fixture.quorum(&NEW_LIST, Some(0)));
-    let held = lock(&old_client, "a").await.unwrap();
-    let attack = async {
-        sleep(Duration::from_secs(40)).await;
-        (lock(&new_client, "a").await.is_some(), held.is_valid())
+    let refused = AdminError::NotEmpty {
+        node: address(NEW).into(),
+        metadata: fixture.fingerprint().to_string().into(),
     };
-    let (replaced, attack) = tokio::join!(fixture.replace(false), attack);
-    assert_eq!((replaced, attack), (Ok(()), (false, true)));
-    assert!(lock(&new_client, "a").await.is_some());
+    assert_eq!(fixture.replace(false).await, Err(refused));
+    fixture.cluster.servers()[NEW].flush();
+    assert_eq!(fixture.replace(false).await, Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -441,7 +472,7 @@ async fn an_interrupted_replacement_by_another_server_is_refused_or_was_not_begu
     }
 }
 
-/// The call continues after its record was withdrawn, and another server stands in for the node that is gone.
+/// The call continues after the replacement was abandoned, and another server stands in for the node that is gone.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_continues_late_opens_no_second_server() {
     let mut has_opened_other = false;
@@ -454,13 +485,11 @@ async fn a_call_that_continues_late_opens_no_second_server() {
             ended = &mut first => panic!("{in_time}: {ended:?}"),
             () = gate.has_kept.notified() => {}
         }
-        fixture.cluster.servers()[NEW].behave(Behaviour::Failing(NodeError::TimedOut));
-        let withdrawn = fixture.replace(true).await;
-        assert!(withdrawn.is_err(), "{in_time}");
-        if matches!(withdrawn, Err(AdminError::NewNeeded { .. })) {
+        if let Err(error) = fixture.abandon(true).await {
+            let retired = AdminError::AlreadyReplaced { node: address(OLD).into(), by: address(NEW).into() };
+            assert_eq!(error, retired, "{in_time}");
             break;
         }
-        fixture.cluster.servers()[NEW].behave(Behaviour::Granting);
         let other = replace_gone_by(&fixture, &OLD_LIST, &[0, 1, 4]).await;
         // The answer to the kept request arrives before the call looks at its deadline.
         gate.open().await;
@@ -473,7 +502,7 @@ async fn a_call_that_continues_late_opens_no_second_server() {
     assert!(has_opened_other);
 }
 
-/// The record of the replacement is withdrawn if the replacement cannot be ended.
+/// The replacement that cannot be ended is abandoned.
 #[tokio::test(start_paused = true)]
 async fn a_dead_node_can_be_replaced_although_another_replacement_was_interrupted_before() {
     for in_time in 0..requests_of_a_replacement().await {
@@ -485,6 +514,7 @@ async fn a_dead_node_can_be_replaced_although_another_replacement_was_interrupte
         fixture.cluster.servers()[1].behave(Behaviour::Failing(NodeError::TimedOut));
         let first = fixture.replace(false).await;
         assert!(matches!(first, Err(AdminError::OthersNeeded(_))), "{in_time}: {first:?}");
+        fixture.abandon(false).await.unwrap();
         let second = replace_gone_by(&fixture, &[0, OLD, 1], &[0, OLD, 4]).await;
         assert_eq!(second, Ok(()), "{in_time}");
     }
@@ -503,61 +533,39 @@ async fn two_servers_that_two_stalled_calls_name_are_not_both_opened() {
                 fixture.client_of(Fixture::builder(), list, gate, cut_off)
             };
             let gates = [Gate::new(first_in_time), Gate::new(second_in_time)];
-            let mut first = Box::pin(fixture.replace_behind(&gates[0], true));
-            tokio::select! {
-                _ = &mut first => {}
-                () = gates[0].has_kept.notified() => {}
-            }
-            fixture.cluster.servers()[NEW].behave(Behaviour::Failing(NodeError::TimedOut));
-            drop(fixture.replace(true).await);
-            fixture.cluster.servers()[NEW].behave(Behaviour::Granting);
+            let first = stalled(fixture.replace_behind(&gates[0], true), &gates[0]).await;
+            drop(fixture.abandon(true).await);
             let [before, after] = [&OLD_LIST, &[0, 1, 4]].map(|list| client(list, &gates[1], None));
-            let mut second = Box::pin(replace_with(&before, &after, REPLACED, true, true));
-            tokio::select! {
-                _ = &mut second => {}
-                () = gates[1].has_kept.notified() => {}
-            }
-            // The same call from a host that does not reach one node.
+            let second = replace_with(&before, &after, REPLACED, true, true);
+            let second = stalled(second, &gates[1]).await;
+            // From a host that does not reach one node.
             let all = Gate::new(usize::MAX);
             let [cut_before, cut_after] = [&OLD_LIST, &[0, 1, 4]].map(|list| client(list, &all, Some(0)));
-            drop(replace_with(&cut_before, &cut_after, REPLACED, true, true).await);
+            drop(abandon_with(&cut_before, &cut_after, REPLACED, true).await);
             gates[0].open().await;
             gates[1].open().await;
             let ours = Some(fixture.fingerprint().to_string());
-            tokio::select! {
-                _ = async { tokio::join!(first_ended(first), first_ended(second)) } => {}
-                () = sleep(2 * QUARANTINE) => {}
-            }
+            let outcomes = tokio::join!(first, second);
+            assert!(outcomes.0.is_err() || outcomes.1.is_err(), "{first_in_time}, {second_in_time}");
             let open = [fixture.fingerprint_on(NEW).await == ours, fixture.fingerprint_on(4).await == ours];
             assert!(open != [true, true], "{first_in_time}, {second_in_time}");
         }
     }
 }
 
-/// Waits for a call that may have ended before.
-async fn first_ended(call: impl Future<Output = Result<(), AdminError>>) {
-    let call = std::panic::AssertUnwindSafe(call);
-    drop(futures::FutureExt::catch_unwind(call).await);
-}
-
 /// A node that restarts during a replacement keeps a record that has not ended.
 #[tokio::test(start_paused = true)]
-async fn a_begin_that_stays_on_one_node_is_ended_by_any_later_call() {
-    for is_repeated in [false, true] {
-        let fixture = Fixture::new().await;
-        fixture.replace(false).await.unwrap();
-        let client = fixture.client(&OLD_LIST);
-        let done = format!("{} by {} done", address(OLD), address(NEW));
-        let begun = format!("{} by {} begun x", address(OLD), address(NEW));
-        let change =
-            Operation::RecordReplacements(RecordReplacements { from: done.into(), to: begun.clone().into() });
-        let answers = ask_each(&client.context, |node| (node == 1).then(|| change.clone())).await;
-        assert_eq!(answers[1], Some(Answer::Recorded { text: begun.into() }));
-        if is_repeated {
-            fixture.replace(false).await.unwrap();
-        }
-        assert_eq!(replace_by(&fixture, &[0, NEW, 1], &[0, NEW, 4]).await, Ok(()), "{is_repeated}");
-    }
+async fn a_begin_that_stays_on_one_node_is_ended_by_the_same_call() {
+    let fixture = Fixture::new().await;
+    fixture.replace(false).await.unwrap();
+    let done = format!("{} by {} done", address(OLD), address(NEW));
+    let begun = format!("{} by {} begun x", address(OLD), address(NEW));
+    fixture.set_record(1, &done, &begun).await;
+    let unfinished =
+        AdminError::UnfinishedReplacement { node: address(NEW).into(), old: address(OLD).into() };
+    assert_eq!(replace_by(&fixture, &[0, NEW, 1], &[0, NEW, 4]).await, Err(unfinished));
+    fixture.replace(false).await.unwrap();
+    assert_eq!(replace_by(&fixture, &[0, NEW, 1], &[0, NEW, 4]).await, Ok(()));
 }
 
 /// A record that was not read by the call that retires a node, such as one of a replacement of another node.
@@ -570,7 +578,7 @@ async fn an_old_node_that_is_needed_for_another_replacement_is_not_retired() {
     let retire = Reconfigure {
         from: fixture.fingerprint(),
         to: fixture.fingerprint().replaced_by(&address(NEW)),
-        record: Some("".into()),
+        record: Some(RecordStep::Requires("".into())),
     };
     for operation in [Operation::RecordReplacements(change), Operation::Reconfigure(retire)] {
         let answers = ask_each(&client.context, |node| (node == REPLACED).then(|| operation.clone())).await;
@@ -711,9 +719,11 @@ async fn a_server_of_an_interrupted_replacement_cannot_be_replaced_while_its_old
     fixture.set_fingerprint(&NEW_LIST, NEW, joining).await;
     let unfinished =
         AdminError::UnfinishedReplacement { node: address(NEW).into(), old: address(OLD).into() };
-    assert_eq!(replace_by(&fixture, &NEW_LIST, &[0, 1, 4]).await, Err(unfinished.clone()));
+    assert_eq!(replace_by(&fixture, &NEW_LIST, &[0, 1, 4]).await, Err(unfinished));
     // Nor can the server stand in for another node.
-    assert_eq!(replace_by(&fixture, &[0, OLD, 1], &[0, OLD, NEW]).await, Err(unfinished));
+    let metadata = fixture.fingerprint_on(NEW).await.unwrap().into();
+    let refused = AdminError::NotEmpty { node: address(NEW).into(), metadata };
+    assert_eq!(replace_by(&fixture, &[0, OLD, 1], &[0, OLD, NEW]).await, Err(refused));
     assert_eq!(fixture.replace(false).await, Ok(()));
 }
 

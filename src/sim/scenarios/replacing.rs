@@ -1,4 +1,4 @@
-//! S96: a node that a new server replaces, beside clients with both lists of nodes.
+//! S97: a node that a new server replaces, beside clients with both lists of nodes.
 //!
 //! ```text
 //!  process 0        old list   reaches 0 and OLD
@@ -151,12 +151,7 @@ impl Replacements {
                     }
                     1 => use_locks(&process, &outcomes.leases).await,
                     2 => {
-                        if self.second == NEW {
-                            // If the first call was killed before it closed the new server, this client registers it.
-                            process.sleep(BEGIN + millis(STEPS)).await;
-                        } else {
-                            wait_until_closed(&process, OTHER).await;
-                        }
+                        wait_until_closed(&process, self.second).await;
                         hold_repeatedly(&process, self.second, &outcomes.leases_with_new_server).await;
                     }
                     index if index == ADMINISTRATORS[0] => {
@@ -250,14 +245,14 @@ async fn replace(process: &Process, by: usize, is_gone: bool, outcomes: &Outcome
 }
 
 #[test]
-fn s96_a_replacement_that_is_killed_at_any_step_is_ended_by_the_next_call() {
+fn s97_a_replacement_that_is_killed_at_any_step_is_ended_by_the_next_call() {
     for old in [OldNode::Alive, OldNode::Dead] {
         Replacements::of(old).ending_at_any_step().for_each(Replacements::assert_replaces);
     }
 }
 
 #[test]
-fn s96_a_replacement_whose_administrator_loses_a_node_is_ended_by_the_next_call() {
+fn s97_a_replacement_whose_administrator_loses_a_node_is_ended_by_the_next_call() {
     for node in [0, 1, OLD, NEW] {
         for after in (0..=STEPS).step_by(3).map(millis) {
             let cut_off = Some((node, after));
@@ -267,14 +262,14 @@ fn s96_a_replacement_whose_administrator_loses_a_node_is_ended_by_the_next_call(
 }
 
 #[test]
-fn s96_an_old_node_that_comes_back_with_its_data_stays_retired() {
+fn s97_an_old_node_that_comes_back_with_its_data_stays_retired() {
     let replacements = Replacements::of(OldNode::ComesBack(Memory::Kept));
     replacements.ending_at_any_step().step_by(4).for_each(Replacements::assert_replaces);
 }
 
 /// The administrators reach the old node again while they wait for the new server.
 #[test]
-fn s96_an_old_node_that_was_only_out_of_reach_is_retired_before_the_new_server_votes() {
+fn s97_an_old_node_that_was_only_out_of_reach_is_retired_before_the_new_server_votes() {
     for lasts in [7, 12, 18] {
         let replacements = Replacements::of(OldNode::Unreachable(lasts * SECOND));
         replacements.ending_at_any_step().step_by(4).for_each(Replacements::assert_replaces);
@@ -283,7 +278,7 @@ fn s96_an_old_node_that_was_only_out_of_reach_is_retired_before_the_new_server_v
 
 /// Two administrators say that the old node is gone, and name different new servers.
 #[test]
-fn s96_a_dead_node_is_replaced_by_one_of_two_servers() {
+fn s97_a_dead_node_is_replaced_by_one_of_two_servers() {
     let replacements = Replacements { second: OTHER, ..Replacements::of(OldNode::Dead) };
     for replacements in replacements.ending_at_any_step() {
         let (report, outcomes) = replacements.run();
@@ -295,7 +290,7 @@ fn s96_a_dead_node_is_replaced_by_one_of_two_servers() {
 
 /// A running client does not use the address of the old node again. A client that starts later does.
 #[test]
-fn s96_an_old_node_that_comes_back_without_its_mark_votes_for_new_clients() {
+fn s97_an_old_node_that_comes_back_without_its_mark_votes_for_new_clients() {
     let replacements = Replacements::of(OldNode::ComesBack(Memory::Lost));
     replacements.assert_replaces();
     let (report, _) = Replacements { starts: COMES_BACK + 2 * SECOND, ..replacements }.run();
@@ -303,7 +298,7 @@ fn s96_an_old_node_that_comes_back_without_its_mark_votes_for_new_clients() {
 }
 
 #[test]
-fn s96_each_rule_of_a_replacement_is_needed() {
+fn s97_each_rule_of_a_replacement_is_needed() {
     let alive = Replacements::of(OldNode::Alive);
     let out_of_reach = Replacements::of(OldNode::Unreachable(18 * SECOND));
     let by_two = Replacements { second: OTHER, ..Replacements::of(OldNode::Dead) };

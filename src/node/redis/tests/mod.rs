@@ -92,6 +92,7 @@ fn route(url: &str) -> Route {
 fn config(clock: &Arc<TokioClock>) -> ConnectionConfig {
     ConnectionConfig {
         quarantine: Duration::from_secs(60),
+        fingerprint: Fingerprint::new("name=a"),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         spawner: Arc::new(tokio::runtime::Handle::current()),
         monitor: Arc::new(NoMonitor),

@@ -74,6 +74,7 @@ impl Fixture {
         let monitor = Arc::new(RecordingMonitor::default());
         let config = ConnectionConfig {
             monitor: Arc::clone(&monitor) as Arc<dyn Monitor>,
+            fingerprint: Fingerprint::new("name=a"),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             spawner: Arc::new(tokio::runtime::Handle::current()),
             registers,

@@ -13,15 +13,17 @@ use redis::{Cmd, Connection, PushKind, Value};
 
 use self::{
     equality::{contents, is_near, is_same_answer},
-    steps::{Draft, DraftKind, Number, TestStep, Topic, full_queue, readers, registration, step},
+    steps::{
+        Draft, DraftKind, DraftRecord, Number, TestStep, Topic, full_queue, readers, registration, step,
+    },
 };
 use crate::{
     node::{
         Abstention, Answer, CountPermits, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect,
         InspectAnswer, InspectDetails, Latch, LatchInfo, List, Lock, NewNodes, Observe, ObserveAnswer,
         Operation, Proclaim, Proclamation, Queued, QuorumParameters, Reconfigure, RecordReplacements,
-        Register, Renew, Resources, RestartGuard, Tombstone, Transfer, Unlock, Vacant, Withdraw, WriteBack,
-        names,
+        RecordStep, Register, Renew, Resources, RestartGuard, Tombstone, Transfer, Unlock, Vacant, Withdraw,
+        WriteBack, names,
         operation::{
             ListPage,
             samples::{lease_id, parameters, resource},
@@ -187,10 +189,13 @@ impl NodePair<'_> {
             DraftKind::Init { is_dry_run, is_clock_off } => {
                 Operation::Init(Init { is_dry_run: *is_dry_run, time: self.time(*is_clock_off) })
             }
-            DraftKind::Reconfigure { from, to } => Operation::Reconfigure(Reconfigure {
+            DraftKind::Reconfigure { from, to, record } => Operation::Reconfigure(Reconfigure {
                 from: Fingerprint::new(from),
                 to: Fingerprint::new(to),
-                record: None,
+                record: record.map(|record| match record {
+                    DraftRecord::Requires(text) => RecordStep::Requires(text.into()),
+                    DraftRecord::Writes(text) => RecordStep::Writes(text.into()),
+                }),
             }),
             DraftKind::RecordReplacements { from, to } => {
                 let (from, to) = (Arc::from(*from), Arc::from(*to));
