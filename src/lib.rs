@@ -171,7 +171,7 @@ mod values;
 /// resources.
 pub mod admin {
     pub use crate::quorum::{
-        InitOutcome, Replaced, Replacement, abandon_replacement, fingerprint, force_unlock,
+        Abandoned, InitOutcome, Replaced, Replacement, abandon_replacement, fingerprint, force_unlock,
         give_up_reconfigure, init, init_if_needed, list, reconfigure, replace,
     };
 }

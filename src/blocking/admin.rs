@@ -7,7 +7,7 @@
 use super::{Quorum, runtime::Runtime};
 use crate::{
     QuorumBuilder,
-    admin::{self, InitOutcome, Replaced, Replacement},
+    admin::{self, Abandoned, InitOutcome, Replaced, Replacement},
     error::{AdminError, Error, NodeReplies},
     inspection::{Listing, LockName},
 };
@@ -65,7 +65,7 @@ pub fn replace(quorum: &QuorumBuilder, replacement: &Replacement) -> Result<Repl
 pub fn abandon_replacement(
     quorum: &QuorumBuilder,
     replacement: &Replacement,
-) -> Result<NodeReplies, AdminError> {
+) -> Result<Abandoned, AdminError> {
     Runtime::start()?.wait(admin::abandon_replacement(quorum, replacement))
 }
 

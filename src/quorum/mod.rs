@@ -31,6 +31,6 @@ pub use self::{
     listing::{Listing, LockName, list},
     moving::{give_up_reconfigure, reconfigure},
     quorum::Quorum,
-    replacing::{Replaced, Replacement, abandon_replacement, replace},
+    replacing::{Abandoned, Replaced, Replacement, abandon_replacement, replace},
     shutdown::ShutdownReport,
 };

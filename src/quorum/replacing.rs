@@ -97,6 +97,18 @@ pub struct Replaced {
     pub nodes: Vec<String>,
 }
 
+/// The outcome of [`abandon_replacement`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Abandoned {
+    /// The address of the old node, which stays.
+    pub old: Arc<str>,
+    /// The address of the server that was to stand in for the old node.
+    pub new: Arc<str>,
+    /// The replies of the other nodes: `Done` if the node has no begin of the replacement any more.
+    pub replies: NodeReplies,
+}
+
 impl fmt::Debug for Replacement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = crate::node::redis::without_password;
@@ -175,9 +187,9 @@ pub async fn replace(quorum: &QuorumBuilder, replacement: &Replacement) -> Resul
 /// by another server. Removes the begin of the replacement from the old node, and then from each other node that
 /// answers. A call that was interrupted or still runs can retire and open no server afterwards.
 ///
-/// `quorum` has the nodes of the running clients, as for [`replace`]. Returns the reply of each node: `Done` if the node
-/// has no begin of the replacement any more. Repeat the call when the nodes that did not answer are back: a begin that
-/// stays on one of them prevents other replacements. The new server stays closed: run `FLUSHALL` before another use.
+/// `quorum` has the nodes of the running clients, as for [`replace`]. Repeat the call when the nodes that did not answer
+/// are back: a begin that stays on one of them prevents other replacements. The new server stays closed: run `FLUSHALL`
+/// before another use.
 ///
 /// # Errors
 ///
@@ -194,10 +206,12 @@ pub async fn replace(quorum: &QuorumBuilder, replacement: &Replacement) -> Resul
 pub async fn abandon_replacement(
     quorum: &QuorumBuilder,
     replacement: &Replacement,
-) -> Result<NodeReplies, AdminError> {
+) -> Result<Abandoned, AdminError> {
     let lists = quorum.replacing(replacement)?;
     let (old, new) = (lists.before.start_to_change()?, lists.after.start_to_change()?);
-    abandon_with(&old, &new, lists.node, replacement.is_old_gone).await
+    let replies = abandon_with(&old, &new, lists.node, replacement.is_old_gone).await?;
+    let [old, new] = [old, new].map(|client| address_of(&client.context, lists.node));
+    Ok(Abandoned { old, new, replies })
 }
 
 /// Returns the address of the node with this index.
@@ -999,7 +1013,11 @@ impl Attempt<'_> {
         match &self.new {
             NewServer::Unfit(_) => return Ok(()),
             // One message, so that no interruption leaves a server that is registered and not closed.
-            NewServer::Empty => replacing.change_new([register(after), close(ours, None)]).await?,
+            NewServer::Empty => {
+                // A server that another call has opened in the meantime has a record.
+                let record = Some(RecordStep::Requires("".into()));
+                replacing.change_new([register(after), close(ours, record)]).await?;
+            }
             NewServer::Joining(earlier) if mutation::is_on(Mutation::KeepEarlierClose) => {
                 self.new = NewServer::Joining(earlier.clone());
                 return Ok(());

@@ -13,8 +13,8 @@ use std::{cell::Cell, fmt};
 use clap::Args;
 use nix::sys::signal::Signal;
 use redquorum::{
-    admin::{self, Replaced, Replacement},
-    error::{AdminError, ConfigError},
+    admin::{self, Abandoned, Replaced, Replacement},
+    error::{AdminError, ConfigError, NodeReply},
 };
 use serde::Serialize;
 
@@ -38,7 +38,8 @@ use crate::{
 /// Afterwards, stop the old server for good, at once: nothing may answer at its address until every
 /// client has the new list. Replace one node at a time.
 ///
-/// If the command fails or is interrupted, run it again to continue.
+/// If the command fails or is interrupted, run it again to continue. If it cannot succeed and the old
+/// node is not retired yet, `--abandon` ends it.
 #[derive(Args, Debug)]
 pub(crate) struct Replace {
     /// The URL of the node that leaves
@@ -53,6 +54,23 @@ pub(crate) struct Replace {
     /// hold one lock. An old node that has lost its data needs this option, too.
     #[arg(long)]
     old_is_gone: bool,
+    /// Abandon a replacement that has not retired the old node
+    ///
+    /// The old node stays in the quorum, and another replacement can begin. The command acts at once. It fails
+    /// if the old node is retired: then run the command without this option, to finish the replacement.
+    #[arg(long)]
+    abandon: bool,
+}
+
+/// The output of `replace --abandon`.
+#[derive(Debug, Serialize)]
+struct AbandonOutput {
+    /// The address of the node that stays.
+    old: String,
+    /// The address of the server that was to take its place.
+    new: String,
+    /// The nodes that did not answer, which may still have the replacement on record.
+    missed: Vec<String>,
 }
 
 /// The output of `replace`.
@@ -85,11 +103,14 @@ impl Replace {
         }
     }
 
-    /// Sets `may_have_changed` before the first request that may change a node.
+    /// Replaces the node, or abandons the replacement. Sets `may_have_changed` before the first request that may change a node.
     async fn replace(&self, app: &App, may_have_changed: &Cell<bool>) -> Result<Exit, Failure> {
         let settings = app.settings()?;
         let replacement = Replacement::new(&self.old, &self.new);
         let replacement = if self.old_is_gone { replacement.old_is_gone() } else { replacement };
+        if self.abandon {
+            return self.abandon(app, &settings, &replacement).await;
+        }
         may_have_changed.set(true);
         let replaced = match wait_for(app, &settings, &replacement).await {
             Err(AdminError::OldSilent { node, error, .. })
@@ -111,6 +132,24 @@ impl Replace {
         };
         let Replaced { old, new, nodes, .. } = replaced.map_err(explained)?;
         app.output.print(&ReplaceOutput { old: old.to_string(), new: new.to_string(), nodes })?;
+        Ok(Exit::Success)
+    }
+}
+
+impl Replace {
+    /// Abandons the replacement, and prints the nodes that did not answer.
+    async fn abandon(
+        &self,
+        app: &App,
+        settings: &Settings,
+        replacement: &Replacement,
+    ) -> Result<Exit, Failure> {
+        let abandoned = admin::abandon_replacement(&settings.builder(), replacement).await;
+        let Abandoned { old, new, replies, .. } = abandoned.map_err(explained)?;
+        let is_missed = |reply: &NodeReply| !matches!(reply, NodeReply::Done | NodeReply::NotAsked);
+        let missed = replies.iter().filter(|(_, reply)| is_missed(reply));
+        let missed = missed.map(|(node, _)| node.to_string()).collect();
+        app.output.print(&AbandonOutput { old: old.to_string(), new: new.to_string(), missed })?;
         Ok(Exit::Success)
     }
 }
@@ -154,6 +193,21 @@ fn names_an_argument(error: &AdminError) -> bool {
         ConfigError::OutOfRange { setting, .. } => matches!(*setting, "old" | "new"),
         ConfigError::Url { url, .. } => url.starts_with("old, ") || url.starts_with("new, "),
         _ => false,
+    }
+}
+
+impl fmt::Display for AbandonOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { old, new, missed } = self;
+        write!(f, "the replacement of {old} by {new} is abandoned")?;
+        if missed.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, ", except on nodes that did not answer:")?;
+        for node in missed {
+            writeln!(f, "  {node}")?;
+        }
+        f.write_str("run the same command again when they are back")
     }
 }
 

@@ -177,7 +177,7 @@ async fn a_replacement_that_cannot_succeed_names_the_server_and_the_remedy() {
     fixture.cluster.server(1).kill().await;
     let refused = output(fixture.replace(&[])).await;
     assert_eq!(exit_code(&refused), 69, "{}", stderr(&refused));
-    for words in ["every other node has to answer and vote", "has closed no node"] {
+    for words in ["every other node has to answer and vote", "has retired no node"] {
         assert!(stderr(&refused).contains(words), "{words}: {}", stderr(&refused));
     }
     let mut single = redquorum(["--node", &other, "replace"]);

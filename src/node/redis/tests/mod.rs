@@ -15,7 +15,7 @@ use crate::{
         Answer, Listener, Lock, Node, Notice, Operation, Reply, Request, Tombstone, Unlock, operation,
         remote::{ConnectedServers, monitor::NoMonitor, tests::RecordingListener},
     },
-    values::{Label, LeaseId, Resource},
+    values::{Fingerprint, Label, LeaseId, Resource},
 };
 
 mod conformance;
