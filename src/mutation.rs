@@ -188,8 +188,8 @@ pub(crate) enum Mutation {
     KeepEarlierClose,
     /// A replacement that does not ask an old node again which did not answer before the begin.
     KeepFirstSilence,
-    /// A replacement for which a record stands in for the statement that the old node is gone.
-    RecordIsStatement,
+    /// A replacement for which an old node that does not answer is gone, although the call was not told so.
+    AssumeGone,
     /// A replacement that accepts any voter of the quorum as the new server.
     AcceptAnyVoter,
     /// A replacement that opens the new server of a gone node after a record on one node.

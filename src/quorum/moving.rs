@@ -502,7 +502,11 @@ impl<'a> Move<'a> {
             Stage::Open
         } else if *fingerprint == self.to {
             Stage::Moved(fingerprint)
-        } else if fingerprint.is_closed_for_good_between(&self.from, &self.to) {
+        } else if fingerprint.is_closed_for_good_between(&self.from, &self.to)
+            || mutation::altered(Mutation::CountRetiredAsClosed, false, |_| {
+                self.from.replacement_of(fingerprint.as_str()).is_some()
+            })
+        {
             Stage::ClosedForGood(fingerprint)
         } else if fingerprint.is_closed_between(&self.from, &self.to) {
             Stage::Closed(fingerprint)

@@ -576,7 +576,12 @@ impl<'a> Replacing<'a> {
                 self.refuse_same_server(&inspected, others)?;
                 self.old_node(inspection.fingerprint.as_ref())?
             }
-            Answer::Error(error) if error.is_silence() && self.is_old_gone => OldNode::Gone,
+            Answer::Error(error)
+                if error.is_silence()
+                    && mutation::altered(Mutation::AssumeGone, self.is_old_gone, |_| true) =>
+            {
+                OldNode::Gone
+            }
             answer => return Err(self.incomplete_old(answer)),
         };
         match old {
