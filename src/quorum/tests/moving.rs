@@ -169,11 +169,13 @@ impl Gate {
 
     /// Lets the kept requests pass, in order, and all later requests.
     pub(super) async fn open(&self) {
-        let kept = {
-            let mut state = mutex::lock(&self.state);
-            state.open_for = usize::MAX;
-            std::mem::take(&mut state.kept)
-        };
+        mutex::lock(&self.state).open_for = usize::MAX;
+        self.pass_kept().await;
+    }
+
+    /// Lets the kept requests pass, in order.
+    pub(super) async fn pass_kept(&self) {
+        let kept = std::mem::take(&mut mutex::lock(&self.state).kept);
         for (node, request, responder) in kept {
             responder.answer(node.call(request).await);
         }

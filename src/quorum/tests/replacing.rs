@@ -28,7 +28,7 @@ use crate::{
     observer::NoObserver,
     quorum::{
         admin::{ask_all_nodes, fingerprint_of, init_with, inspect_started, register},
-        moving::ask_each,
+        moving::{ask_each, reconfigure_with},
         replacing::{NodeLists, Replacement, abandon_with, replace_with},
     },
     values::{Fingerprint, Resource},
@@ -142,6 +142,17 @@ impl Fixture {
         let change = Operation::RecordReplacements(RecordReplacements { from: from.into(), to: to.into() });
         let answers = ask_each(&client.context, |node| (node == server).then(|| change.clone())).await;
         assert_eq!(answers[server], Some(Answer::Recorded { text: to.into() }));
+    }
+
+    /// Returns the record of a server of the old list.
+    async fn record_on(&self, server: usize) -> String {
+        let read = Operation::RecordReplacements(RecordReplacements { from: "".into(), to: "".into() });
+        let client = self.client(&OLD_LIST);
+        let answers = ask_each(&client.context, |node| (node == server).then(|| read.clone())).await;
+        match &answers[server] {
+            Some(Answer::Recorded { text }) => text.to_string(),
+            other => panic!("{other:?}"),
+        }
     }
 
     fn fingerprint(&self) -> Fingerprint {
@@ -519,6 +530,261 @@ async fn a_dead_node_can_be_replaced_although_another_replacement_was_interrupte
         assert_eq!(second, Ok(()), "{in_time}");
     }
     panic!("no call has retired the old node");
+}
+
+/// Returns those of these servers that belong to the quorum.
+async fn open_of(fixture: &Fixture, servers: &[usize]) -> Vec<usize> {
+    let ours = Some(fixture.fingerprint().to_string());
+    let mut open = Vec::new();
+    for server in servers {
+        if fixture.fingerprint_on(*server).await == ours {
+            open.push(*server);
+        }
+    }
+    open
+}
+
+/// Stalls a replacement of one node, abandons it, stalls a replacement of another node, and continues the first one.
+/// Returns a text if both nodes are retired, and no server votes in their place.
+async fn retire_two_nodes() -> Option<String> {
+    let requests = requests_of_a_replacement().await;
+    for first_in_time in (0..requests).step_by(2) {
+        for second_in_time in (0..requests).step_by(2) {
+            let fixture = Fixture::new().await;
+            let gates = [Gate::new(first_in_time), Gate::new(second_in_time)];
+            let first = stalled(fixture.replace_behind(&gates[0], false), &gates[0]).await;
+            let abandoned = fixture.abandon(false).await;
+            let second = stalled(replace_another(&fixture, &gates[1]), &gates[1]).await;
+            gates[0].open().await;
+            tokio::select! {
+                _ = first.clone() => {}
+                () = sleep(Duration::from_secs(1)) => {}
+            }
+            let voting = open_of(&fixture, &[OLD, NEW, 1, 4]).await;
+            if voting.is_empty() {
+                return Some(format!("{first_in_time}, {second_in_time}: {abandoned:?}"));
+            }
+            gates[1].open().await;
+            let outcomes = tokio::join!(first, second);
+            if outcomes.0.is_ok() && outcomes.1.is_ok() {
+                return Some(format!("{first_in_time}, {second_in_time}: both have ended"));
+            }
+        }
+    }
+    None
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_call_that_continues_late_retires_no_second_node() {
+    assert_eq!(retire_two_nodes().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_nodes_may_be_retired_if_a_retirement_compares_no_record() {
+    let _broken = break_rule(Some(Mutation::RetireWithoutRecord));
+    assert!(retire_two_nodes().await.is_some());
+}
+
+/// A call retires a living node and stalls. Then the node dies, and another server stands in for it.
+async fn open_beside_a_late_retirement() -> Vec<Vec<usize>> {
+    let mut open = Vec::new();
+    for in_time in 0..requests_of_a_replacement().await {
+        let fixture = Fixture::new().await;
+        let gate = Gate::new(in_time);
+        let late = stalled(fixture.replace_behind(&gate, false), &gate).await;
+        let is_retired = fixture.fingerprint_on(OLD).await != Some(fixture.fingerprint().to_string());
+        fixture.cluster.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+        drop(fixture.abandon(true).await);
+        let other = replace_gone_by(&fixture, &OLD_LIST, &[0, 1, 4]).await;
+        gate.open().await;
+        let late = late.await;
+        let both = open_of(&fixture, &[NEW, 4]).await;
+        assert_eq!(other.is_ok(), both.contains(&4), "{in_time}: {late:?}, {other:?}");
+        if is_retired {
+            open.push(both);
+        }
+    }
+    open
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_retirement_opens_no_server_beside_another_one() {
+    let open = open_beside_a_late_retirement().await;
+    assert!(
+        open.contains(&vec![4]) && open.contains(&vec![NEW]) && !open.contains(&vec![NEW, 4]),
+        "{open:?}"
+    );
+}
+
+/// The call stalls before the address of its old node is used again.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_continues_after_its_old_address_was_used_again_opens_no_server() {
+    for in_time in 0..requests_of_a_replacement().await {
+        let fixture = Fixture::new().await;
+        let gate = Gate::new(in_time);
+        let [before, after] =
+            [&OLD_LIST, &[0, 1, 4]].map(|list| fixture.client_of(Fixture::builder(), list, &gate, None));
+        let late = stalled(replace_with(&before, &after, REPLACED, true, false), &gate).await;
+        if fixture.abandon_by(4, false).await.is_err() {
+            return;
+        }
+        fixture.replace(false).await.unwrap();
+        fixture.cluster.servers()[OLD].flush();
+        replace_by(&fixture, &NEW_LIST, &OLD_LIST).await.unwrap();
+        gate.open().await;
+        let late = late.await;
+        let open = open_of(&fixture, &[OLD, NEW, 4]).await;
+        // A call that had begun nothing is like a new call.
+        assert!(
+            open == [OLD] && late.is_err() || open == [4] && late.is_ok(),
+            "{in_time}: {open:?}, {late:?}"
+        );
+    }
+    panic!("no call has retired the old node");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_begin_or_an_end_of_an_earlier_call_is_no_statement_that_the_old_node_is_gone() {
+    for of_earlier in ["begun x", "retired", "done"] {
+        for broken in [None, Some(Mutation::AssumeGone)] {
+            let _broken = break_rule(broken);
+            let fixture = Fixture::new().await;
+            let record = format!("{} by {} {of_earlier}", address(OLD), address(NEW));
+            fixture.set_record(0, "", &record).await;
+            fixture.cluster.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+            let replaced = fixture.replace(false).await;
+            let is_silent = matches!(replaced, Err(AdminError::OldSilent { .. }));
+            assert_eq!(is_silent, broken.is_none(), "{of_earlier}: {replaced:?}");
+        }
+    }
+}
+
+/// A server that closes the connection runs.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_closes_the_connection_is_not_gone() {
+    let fixture = Fixture::new().await;
+    let error = NodeError::Disconnected;
+    fixture.cluster.servers()[OLD].behave(Behaviour::Failing(error.clone()));
+    let refused = AdminError::OldRefuses { node: address(OLD).into(), error };
+    assert_eq!(fixture.replace(true).await, Err(refused));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_voter_is_no_new_server_although_a_replacement_by_it_was_begun() {
+    for broken in [None, Some(Mutation::AcceptAnyVoter)] {
+        let _broken = break_rule(broken);
+        let fixture = Fixture::new().await;
+        fixture.register_new().await;
+        sleep(QUARANTINE).await;
+        fixture.set_record(0, "", &format!("{} by {} begun x", address(OLD), address(NEW))).await;
+        let replaced = fixture.replace(false).await;
+        assert_eq!(matches!(replaced, Err(AdminError::NotEmpty { .. })), broken.is_none(), "{replaced:?}");
+    }
+}
+
+/// The call fails at the old node, which another replacement needs, after its begins on the other nodes.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_fails_withdraws_its_own_begin_only() {
+    for broken in [None, Some(Mutation::WithdrawAny)] {
+        let _broken = break_rule(broken);
+        let fixture = Fixture::new().await;
+        let retired = format!("{} by {} retired", address(OLD), address(NEW));
+        let begun = format!("{} by {} begun x", address(1), address(4));
+        fixture.set_record(0, "", &retired).await;
+        fixture.set_record(OLD, "", &begun).await;
+        let unfinished =
+            AdminError::UnfinishedReplacement { node: address(4).into(), old: address(1).into() };
+        assert_eq!(fixture.replace(false).await, Err(unfinished));
+        let records = [fixture.record_on(0).await, fixture.record_on(1).await, fixture.record_on(OLD).await];
+        assert_eq!(records == [retired, String::new(), begun], broken.is_none(), "{records:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replacement_whose_old_node_is_retired_is_not_abandoned() {
+    let fixture = begun_replacement().await;
+    let retired = AdminError::AlreadyReplaced { node: address(OLD).into(), by: address(NEW).into() };
+    assert_eq!(fixture.abandon(false).await, Err(retired.clone()));
+    fixture.replace(false).await.unwrap();
+    assert_eq!(fixture.abandon(false).await, Err(retired.clone()));
+    fixture.cluster.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+    assert_eq!(fixture.abandon(true).await, Err(retired));
+}
+
+/// The begin stays on the nodes that did not answer, until the next call.
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_replacement_prevents_no_other_one() {
+    let fixture = Fixture::new().await;
+    for server in [0, 1, OLD] {
+        fixture.set_record(server, "", &format!("{} by {} begun x", address(OLD), address(NEW))).await;
+    }
+    let unfinished =
+        AdminError::UnfinishedReplacement { node: address(NEW).into(), old: address(OLD).into() };
+    assert_eq!(replace_another(&fixture, &Gate::new(usize::MAX)).await, Err(unfinished.clone()));
+    let servers = fixture.cluster.servers();
+    servers[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+    assert!(matches!(fixture.abandon(false).await, Err(AdminError::OldSilent { .. })));
+    servers[OLD].behave(Behaviour::Granting);
+    servers[1].behave(Behaviour::Failing(NodeError::TimedOut));
+    let replies = fixture.abandon(false).await.unwrap();
+    assert_eq!(replies.all()[0], NodeReply::Done);
+    assert!(matches!(replies.all()[1], NodeReply::Failed(_)), "{replies}");
+    servers[1].behave(Behaviour::Granting);
+    assert_eq!(replace_gone_by(&fixture, &OLD_LIST, &[0, 1, 4]).await, Err(unfinished));
+    assert_eq!(fixture.abandon(false).await.unwrap().done(), 2);
+    assert_eq!(replace_gone_by(&fixture, &OLD_LIST, &[0, 1, 4]).await, Ok(()));
+}
+
+/// The old node loses the mark of its retirement and votes, while a call is about to open the new server. A second call has
+/// found the old node. Returns whether the old node and the new server were open at the same time.
+async fn open_late_beside_a_returned_node() -> bool {
+    let requests = requests_of_a_replacement().await;
+    let (mut has_stalled, mut are_both_open) = (false, false);
+    for in_time in 0..requests {
+        for second_in_time in 0..requests {
+            let fixture = Fixture::new().await;
+            let gates = [Gate::new(in_time), Gate::new(second_in_time)];
+            let _late = stalled(fixture.replace_behind(&gates[0], false), &gates[0]).await;
+            if !open_of(&fixture, &[OLD, NEW]).await.is_empty() {
+                break;
+            }
+            fixture.cluster.servers()[OLD].flush();
+            let context = &fixture.client(&OLD_LIST).context;
+            drop(ask_all_nodes(context, register(context)).await);
+            let _second = stalled(fixture.replace_behind(&gates[1], false), &gates[1]).await;
+            let is_open = open_of(&fixture, &[OLD]).await == [OLD];
+            if !is_open || !fixture.record_on(OLD).await.contains("begun") {
+                continue;
+            }
+            has_stalled = true;
+            gates[0].pass_kept().await;
+            are_both_open |= open_of(&fixture, &[OLD, NEW]).await.len() > 1;
+        }
+    }
+    assert!(has_stalled);
+    are_both_open
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_another_call_has_closed_again_is_not_opened_late() {
+    for broken in [None, Some(Mutation::KeepEarlierClose)] {
+        let _broken = break_rule(broken);
+        assert_eq!(open_late_beside_a_returned_node().await, broken.is_some());
+    }
+}
+
+/// A move that counted a retired node as closed would leave a quorum of the old configuration, with the server that is
+/// opened late.
+#[tokio::test(start_paused = true)]
+async fn a_move_does_not_count_a_retired_node_as_closed() {
+    for broken in [None, Some(Mutation::CountRetiredAsClosed)] {
+        let fixture = begun_replacement().await;
+        fixture.cluster.servers()[1].behave(Behaviour::Failing(NodeError::TimedOut));
+        let after = fixture.client_of(Fixture::builder().name("new"), &[4, 5], &Gate::new(usize::MAX), None);
+        let _broken = break_rule(broken);
+        let moved = reconfigure_with(&fixture.client(&OLD_LIST), &after, "new").await;
+        assert_eq!(moved.is_err(), broken.is_none(), "{moved:?}");
+    }
 }
 
 /// Each call stands still after some requests, while the same call withdraws its record and another call goes on.

@@ -5,8 +5,8 @@ use super::*;
 use crate::{
     mutation::{Mutation, break_rule},
     node::{
-        Abstention, Init, NewNodes, QuorumParameters, Reconfigure, RecordReplacements, Register,
-        Registration, RestartGuard,
+        Abstention, Init, NewNodes, QuarantineParameters, QuorumParameters, Reconfigure, RecordReplacements,
+        Register, Registration, RestartGuard,
     },
 };
 
@@ -18,6 +18,7 @@ struct Node {
     incarnations: u32,
     /// Whether the requests are of a client with the other configuration.
     is_other: bool,
+    quarantine: QuarantineParameters,
 }
 
 /// Returns the fingerprint of the first configuration, or of the other configuration.
@@ -27,7 +28,13 @@ fn configuration(is_other: bool) -> Fingerprint {
 
 impl Node {
     fn new() -> Self {
-        Self { fixture: Fixture::new(), guard: RestartGuard::PerConnection, incarnations: 0, is_other: false }
+        Self {
+            fixture: Fixture::new(),
+            guard: RestartGuard::PerConnection,
+            incarnations: 0,
+            is_other: false,
+            quarantine: parameters().quarantine,
+        }
     }
 
     /// Returns a new node that a client has registered, and that is in its first quarantine.
@@ -50,6 +57,7 @@ impl Node {
             guard: self.guard,
             fingerprint: configuration(self.is_other),
             incarnation: Some(self.incarnation().as_str().into()),
+            quarantine: self.quarantine,
             ..parameters()
         };
         self.fixture.state.apply(&guarded, operation, self.fixture.now()).answer
@@ -341,6 +349,54 @@ fn a_new_server_that_is_opened_begins_a_quarantine_and_raises_its_minimum_token(
     let minimum_token = node.fixture.state.metadata().unwrap().minimum_token;
     assert!(minimum_token > START + 64_000_000 && node.vote() > minimum_token, "{minimum_token}");
     assert_eq!(node.init(), Answer::AlreadyRegistered { fingerprint: ours });
+}
+
+/// Returns whether a new server with the shortest `max_ttl`, whose clock is up to a second behind that of the old node, votes
+/// above the old node, and after a loss of its data above its own votes.
+fn votes_grow_across_a_replacement() -> bool {
+    let lasts = Duration::from_millis(1_010);
+    let quarantine = QuarantineParameters { lasts, renewals_after: Duration::from_millis(100) };
+    let first_vote = |node: &mut Node, resource: &str| {
+        for _ in 0..1_000 {
+            if let Answer::Granted { vote } = node.ask(&lock(resource, "me", 5000, 0)) {
+                return vote;
+            }
+            node.fixture.milliseconds += 10;
+        }
+        panic!("the node does not vote");
+    };
+    let mut is_growing = true;
+    for behind in [0, 1_000] {
+        for offset in (0..1_000).step_by(100) {
+            let at = |milliseconds: u64| {
+                let mut node = Node { quarantine, ..Node::new() };
+                node.fixture.milliseconds += 10_000 + offset + milliseconds;
+                node
+            };
+            let mut old = at(behind);
+            old.init();
+            let of_old = first_vote(&mut old, "a");
+            let mut new = at(0);
+            new.register(NewNodes::Quarantine);
+            for _ in [0, 1] {
+                let step = new.join();
+                assert!(matches!(new.ask(&Operation::Reconfigure(step)), Answer::Registered(_)));
+            }
+            let of_new = first_vote(&mut new, "a");
+            new.fixture.state.flush();
+            new.restart();
+            new.register(NewNodes::Quarantine);
+            is_growing &= of_old < of_new && of_new < first_vote(&mut new, "a");
+        }
+    }
+    is_growing
+}
+
+#[test]
+fn the_votes_of_a_new_server_grow_for_every_max_ttl_and_clock() {
+    assert!(votes_grow_across_a_replacement());
+    let _broken = break_rule(Some(Mutation::JoinWithoutQuarantine));
+    assert!(!votes_grow_across_a_replacement());
 }
 
 #[test]
