@@ -10,7 +10,10 @@
 //! never. A call says that a node is gone only if the node is dead. A server is open or not: the quarantine of an opened
 //! server only delays its votes.
 
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    hash::{BuildHasher, RandomState},
+};
 
 use crate::{
     mutation::{self, Mutation, break_rule},
@@ -322,11 +325,6 @@ impl State {
             Step::Close => {
                 let joining = Fingerprint::Joining(call.old, call.id);
                 let (from, requires) = match &new.fingerprint {
-                    Fingerprint::Joining(..) if mutation::is_on(Mutation::KeepEarlierClose) => {
-                        call.joining = Some(new.fingerprint.clone());
-                        call.step = Step::Begin(0);
-                        return Prepared::Decided;
-                    }
                     Fingerprint::Replaced(_) => {
                         call.fail();
                         return Prepared::Decided;
@@ -366,9 +364,7 @@ impl State {
                 return self.change_other(call, number, following, confirm);
             }
             Step::EndOld => {
-                if call.is_opened
-                    || (call.of_old == OldNode::Gone && mutation::is_on(Mutation::KeepFirstSilence))
-                {
+                if call.is_opened {
                     call.step = Step::Retired(0);
                     return Prepared::Decided;
                 }
@@ -484,8 +480,7 @@ impl State {
     fn record_retired(&self, call: &mut Call, number: usize) -> Prepared {
         let (pair, server) = (call.pair(), call.others[number]);
         let other = &self.servers[server];
-        let is_needed_on_all =
-            call.of_old == OldNode::Gone && !call.is_opened && !mutation::is_on(Mutation::RecordGoneOnOne);
+        let is_needed_on_all = call.of_old == OldNode::Gone && !call.is_opened;
         let after = if call.is_opened { Step::Done(0) } else { Step::Open };
         match other.record.retire(&pair, &call.name()) {
             Ok(to) if other.is_open() => {
@@ -533,14 +528,16 @@ enum Prepared {
 
 /// Searches all states that follow. Returns the number of states, or the steps to the first violation.
 fn search(first: State) -> Result<usize, String> {
-    let (mut known, mut open) = (HashSet::from([first.clone()]), vec![first]);
+    // Two states have the same hash with a chance of less than one in a million.
+    let hasher = RandomState::new();
+    let (mut known, mut open) = (HashSet::from([hasher.hash_one(&first)]), vec![first]);
     while let Some(state) = open.pop() {
         if let Some(violation) = state.violation() {
             return Err(format!("{violation}: {state:?}"));
         }
         assert!(known.len() < MAX_STATES, "the search has too many states");
         for next in state.next() {
-            if known.insert(next.clone()) {
+            if known.insert(hasher.hash_one(&next)) {
                 open.push(next);
             }
         }
@@ -566,11 +563,8 @@ fn situations() -> Vec<(&'static str, State)> {
             dying(of(with(by_two(), vec![abandon(O, R, others), abandon(O, S, others)]))),
         ),
         ("two servers, a lost answer", losing(dying(of(with(by_two(), vec![abandon(O, S, others)]))))),
-        (
-            "one server twice, and another one",
-            dying(of(with(twice(), vec![call(3, O, S, others), abandon(O, S, others)]))),
-        ),
-        ("one server twice, a lost answer", losing(dying(of(with(twice(), vec![abandon(O, R, others)]))))),
+        ("one server twice, and another one", dying(of(with(twice(), vec![call(3, O, S, others)])))),
+        ("one server twice, a lost answer", losing(dying(of(twice())))),
         (
             "two nodes, abandoned",
             of(vec![
@@ -582,12 +576,7 @@ fn situations() -> Vec<(&'static str, State)> {
         ),
         (
             "two nodes, a lost answer",
-            losing(of(vec![
-                call(1, O, R, [X, Y]),
-                call(2, X, T, [O, Y]),
-                call(3, X, T, [R, Y]),
-                abandon(O, R, [X, Y]),
-            ])),
+            losing(of(vec![call(1, O, R, [X, Y]), call(2, X, T, [O, Y]), call(3, X, T, [R, Y])])),
         ),
         (
             "a new server in turn",
@@ -617,25 +606,20 @@ fn situations() -> Vec<(&'static str, State)> {
 fn no_order_of_the_steps_of_several_calls_opens_two_servers_or_retires_two_nodes() {
     for (name, state) in situations() {
         let states = search(state).unwrap_or_else(|violation| panic!("{name}: {violation}"));
-        println!("{name}: {states} states");
         assert!(states > 1_000, "{name}: {states}");
     }
 }
 
 #[test]
 fn the_search_finds_two_servers_or_two_retired_nodes_if_one_rule_is_broken() {
-    for rule in [
-        Mutation::ForgetReplacements,
-        Mutation::IgnoreUnfinished,
-        Mutation::ContinueWithoutBegin,
-        Mutation::RetireWithoutRecord,
-        Mutation::KeepFirstSilence,
-        Mutation::KeepEarlierClose,
-        Mutation::RecordGoneOnOne,
+    for (rule, situation) in [
+        (Mutation::ForgetReplacements, "two servers, abandoned"),
+        (Mutation::IgnoreUnfinished, "two nodes, abandoned"),
+        (Mutation::ContinueWithoutBegin, "two nodes, abandoned"),
+        (Mutation::RetireWithoutRecord, "two nodes, abandoned"),
     ] {
         let _broken = break_rule(Some(rule));
-        let found = situations().into_iter().find_map(|(name, state)| Some((name, search(state).err()?)));
-        let (name, _) = found.unwrap_or_else(|| panic!("{rule:?} breaks no promise"));
-        println!("{rule:?}: {name}");
+        let broken = situations().into_iter().filter(|(name, _)| *name == situation);
+        assert!(broken.into_iter().any(|(_, state)| search(state).is_err()), "{rule:?}");
     }
 }

@@ -773,6 +773,73 @@ async fn a_server_that_another_call_has_closed_again_is_not_opened_late() {
     }
 }
 
+/// The old node answers again after a call that was told that the node is gone has found no answer. Returns whether the old
+/// node and the new server were open at the same time.
+async fn open_beside_a_node_that_answers_again() -> bool {
+    for in_time in 0..requests_of(true).await {
+        let fixture = Fixture::new().await;
+        fixture.cluster.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+        let gate = Gate::new(in_time);
+        let call = stalled(fixture.replace_behind(&gate, true), &gate).await;
+        if open_of(&fixture, &[NEW]).await == [NEW] {
+            break;
+        }
+        fixture.cluster.servers()[OLD].behave(Behaviour::Granting);
+        for _ in 0..100 {
+            gate.pass_kept().await;
+            tokio::select! {
+                _ = call.clone() => break,
+                () = sleep(Duration::from_millis(1)) => {}
+            }
+            if open_of(&fixture, &[OLD, NEW]).await.len() > 1 {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_node_that_answers_after_the_begin_is_not_gone() {
+    for broken in [None, Some(Mutation::KeepFirstSilence)] {
+        let _broken = break_rule(broken);
+        assert_eq!(open_beside_a_node_that_answers_again().await, broken.is_some());
+    }
+}
+
+/// The begin of a call is removed from one node while the call is about to record that the old node is gone. Returns whether
+/// the call opens the new server.
+async fn opens_without_one_begin() -> bool {
+    let (mut has_stalled, mut is_opened) = (false, false);
+    for in_time in 0..requests_of(true).await {
+        let fixture = Fixture::new().await;
+        fixture.cluster.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+        let gate = Gate::new(in_time);
+        let call = stalled(fixture.replace_behind(&gate, true), &gate).await;
+        let record = fixture.record_on(1).await;
+        if !record.contains("begun") {
+            continue;
+        }
+        has_stalled = true;
+        fixture.set_record(1, &record, "").await;
+        gate.open().await;
+        let superseded =
+            AdminError::ReplacementSuperseded { node: address(NEW).into(), old: address(OLD).into() };
+        is_opened |= call.await != Err(superseded);
+        is_opened |= open_of(&fixture, &[NEW]).await == [NEW];
+    }
+    assert!(has_stalled);
+    is_opened
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_server_of_a_gone_node_is_opened_only_after_a_record_on_every_other_node() {
+    for broken in [None, Some(Mutation::RecordGoneOnOne)] {
+        let _broken = break_rule(broken);
+        assert_eq!(opens_without_one_begin().await, broken.is_some());
+    }
+}
+
 /// A move that counted a retired node as closed would leave a quorum of the old configuration, with the server that is
 /// opened late.
 #[tokio::test(start_paused = true)]
