@@ -188,3 +188,32 @@ async fn a_replacement_that_cannot_succeed_names_the_server_and_the_remedy() {
     assert!(!stderr(&refused).contains("admin::"), "{}", stderr(&refused));
     assert_eq!(fixture.fingerprint(3).await, None);
 }
+
+#[tokio::test]
+async fn a_replacement_that_was_interrupted_is_abandoned() {
+    let fixture = Fixture::start().await;
+    let begun = format!("{} by {} begun x", fixture.node(2), fixture.node(3));
+    for number in [0, 1] {
+        let server = fixture.cluster.server(number);
+        server.query::<()>(cmd("HSET").arg("redquorum:node").arg("replacements").arg(&begun)).await;
+    }
+    let replace_another = async || {
+        let mut command = redquorum(["--config", &fixture.config("old"), "replace"]);
+        command.args(["--old", &fixture.url(1), "--new", &fixture.url(3)]);
+        output(command).await
+    };
+    let refused = replace_another().await;
+    assert_eq!(exit_code(&refused), 78, "{}", stderr(&refused));
+    for words in [&*fixture.node(2), "`redquorum replace --abandon`"] {
+        assert!(stderr(&refused).contains(words), "{words}: {}", stderr(&refused));
+    }
+    assert!(!stderr(&refused).contains("admin::"), "{}", stderr(&refused));
+    let abandoned = output(fixture.replace(&["--abandon"])).await;
+    assert_eq!(exit_code(&abandoned), 0, "{}", stderr(&abandoned));
+    let line = format!("the replacement of {} by {} is abandoned\n", fixture.node(2), fixture.node(3));
+    assert_eq!(stdout(&abandoned), line);
+    let replaced = replace_another().await;
+    assert_eq!(exit_code(&replaced), 0, "{}", stderr(&replaced));
+    let late = output(fixture.replace(&["--abandon", "--json"])).await;
+    assert_eq!(json(&late)[0]["missed"], serde_json::json!([fixture.node(1)]));
+}
