@@ -311,6 +311,21 @@ async fn requests_of(is_old_dead: bool) -> usize {
     mutex::lock(&gate.state).sent
 }
 
+/// Returns the number of requests of a replacement until the new server is open.
+async fn requests_until_open(is_old_dead: bool) -> usize {
+    for in_time in 0.. {
+        let (fixture, gate) = (Fixture::new().await, Gate::new(in_time));
+        if is_old_dead {
+            fixture.cluster.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+        }
+        drop(stalled(fixture.replace_behind(&gate, is_old_dead), &gate).await);
+        if open_of(&fixture, &[NEW]).await == [NEW] {
+            return in_time;
+        }
+    }
+    unreachable!("a replacement opens the new server after some requests")
+}
+
 async fn first_violation() -> Option<String> {
     for [is_old_dead, is_late] in [[false, false], [false, true], [true, false], [true, true]] {
         for in_time in 0..=requests_of(is_old_dead).await {
@@ -547,7 +562,7 @@ async fn open_of(fixture: &Fixture, servers: &[usize]) -> Vec<usize> {
 /// Stalls a replacement of one node, abandons it, stalls a replacement of another node, and continues the first one.
 /// Returns a text if both nodes are retired, and no server votes in their place.
 async fn retire_two_nodes() -> Option<String> {
-    let requests = requests_of_a_replacement().await;
+    let requests = requests_until_open(false).await;
     for first_in_time in (0..requests).step_by(2) {
         for second_in_time in (0..requests).step_by(2) {
             let fixture = Fixture::new().await;
@@ -738,7 +753,7 @@ async fn an_abandoned_replacement_prevents_no_other_one() {
 /// The old node loses the mark of its retirement and votes, while a call is about to open the new server. A second call has
 /// found the old node. Returns whether the old node and the new server were open at the same time.
 async fn open_late_beside_a_returned_node() -> bool {
-    let requests = requests_of_a_replacement().await;
+    let requests = requests_until_open(false).await;
     let (mut has_stalled, mut are_both_open) = (false, false);
     for in_time in 0..requests {
         for second_in_time in 0..requests {
@@ -776,14 +791,11 @@ async fn a_server_that_another_call_has_closed_again_is_not_opened_late() {
 /// The old node answers again after a call that was told that the node is gone has found no answer. Returns whether the old
 /// node and the new server were open at the same time.
 async fn open_beside_a_node_that_answers_again() -> bool {
-    for in_time in 0..requests_of(true).await {
+    for in_time in 0..requests_until_open(true).await {
         let fixture = Fixture::new().await;
         fixture.cluster.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
         let gate = Gate::new(in_time);
         let call = stalled(fixture.replace_behind(&gate, true), &gate).await;
-        if open_of(&fixture, &[NEW]).await == [NEW] {
-            break;
-        }
         fixture.cluster.servers()[OLD].behave(Behaviour::Granting);
         for _ in 0..100 {
             gate.pass_kept().await;
@@ -811,7 +823,7 @@ async fn an_old_node_that_answers_after_the_begin_is_not_gone() {
 /// the call opens the new server.
 async fn opens_without_one_begin() -> bool {
     let (mut has_stalled, mut is_opened) = (false, false);
-    for in_time in 0..requests_of(true).await {
+    for in_time in 0..requests_until_open(true).await {
         let fixture = Fixture::new().await;
         fixture.cluster.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
         let gate = Gate::new(in_time);
@@ -857,7 +869,7 @@ async fn a_move_does_not_count_a_retired_node_as_closed() {
 /// Each call stands still after some requests, while the same call withdraws its record and another call goes on.
 #[tokio::test(start_paused = true)]
 async fn two_servers_that_two_stalled_calls_name_are_not_both_opened() {
-    let requests = requests_of(true).await;
+    let requests = requests_until_open(true).await;
     for first_in_time in (0..requests).step_by(3) {
         for second_in_time in (0..requests).step_by(3) {
             let fixture = Fixture::new().await;
