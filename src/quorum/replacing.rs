@@ -610,7 +610,8 @@ impl<'a> Replacing<'a> {
         let is_listed = |address: &str| {
             address == self.pair.old || self.after.nodes.iter().any(|node| **node.address() == *address)
         };
-        match record.standing_in().find(|pair| !is_listed(&pair.new)) {
+        let unlisted = record.standing_in().find(|pair| !is_listed(&pair.new));
+        match mutation::altered(Mutation::ForgetReplacements, unlisted, |_| None) {
             Some(Pair { old, new }) => {
                 Err(AdminError::NotListed { node: (**old).into(), by: (**new).into() })
             }
