@@ -950,6 +950,28 @@ async fn a_new_server_that_dies_after_the_retirement_is_replaced_in_turn() {
     assert_eq!(replace_gone_by(&fixture, &NEW_LIST, &[0, 1, 4]).await, Ok(()));
 }
 
+/// The call completes the records on the other nodes before it asks for the replacement of the new server.
+#[tokio::test(start_paused = true)]
+async fn a_new_server_that_dies_after_the_end_of_a_gone_node_is_replaced_in_turn() {
+    let mut has_recorded_one = false;
+    for in_time in (0..requests_until_open(true).await).rev() {
+        let fixture = Fixture::new().await;
+        fixture.cluster.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+        let gate = Gate::new(in_time);
+        drop(stalled(fixture.replace_behind(&gate, true), &gate).await);
+        let records = [fixture.record_on(0).await, fixture.record_on(1).await];
+        if !records[0].contains("retired") {
+            break;
+        }
+        has_recorded_one |= records[1].contains("begun");
+        fixture.cluster.servers()[NEW].behave(Behaviour::Failing(NodeError::TimedOut));
+        let needed = fixture.replace(true).await;
+        assert!(matches!(needed, Err(AdminError::NewNeeded { .. })), "{needed:?}");
+        assert_eq!(replace_gone_by(&fixture, &NEW_LIST, &[0, 1, 4]).await, Ok(()));
+    }
+    assert!(has_recorded_one);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_that_the_settings_do_not_name_is_not_gone() {
     let fixture = Fixture::new().await;
