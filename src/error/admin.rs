@@ -154,7 +154,7 @@ pub enum AdminError {
     },
     /// Another server stands in for the node already.
     #[error(
-        "{node} was replaced by {by} before: to continue that replacement, name {by} as the new server; to replace \
+        "{node} was replaced by {by} before: to finish that replacement, name {by} as the new server; to replace \
          {by}, give the settings {by} in place of {node}, and name {by} as the old node"
     )]
     #[non_exhaustive]
@@ -240,7 +240,8 @@ fn unless_replaced(metadata: &str, remedy: &str) -> String {
             Printable(new)
         ),
         (None, Some(old)) => format!(
-            "because a replacement of {} has closed it: end or abandon that replacement, and then FLUSHALL this server",
+            "because a replacement of {} has closed it: end that replacement and name another server here, or abandon it and \
+             FLUSHALL this server",
             Printable(old)
         ),
         (None, None) => remedy.to_owned(),

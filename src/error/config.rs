@@ -238,6 +238,10 @@ fn remedy(difference: &str) -> &'static str {
         _ if difference.starts_with("it has (closed for ") && difference.contains(" replaced by ") => {
             "the node was replaced by the server at that address: give this client the new list of nodes"
         }
+        _ if difference.starts_with("it has (closed for ") && difference.contains(" in place of ") => {
+            "a replacement has closed this server, which votes after its end: run the same `redquorum replace` or \
+             `admin::replace` again"
+        }
         _ if difference.starts_with("it has (closed for ") => {
             "a move of the quorum has closed the node: if the move has ended, give this client the new settings; \
              otherwise run the same `redquorum reconfigure --from FILE --to FILE` or `admin::reconfigure` again, or \

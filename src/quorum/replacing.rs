@@ -288,8 +288,8 @@ enum NewServer {
     /// The server with this record belongs to the quorum. The other nodes show that it stands in for the old node, so it
     /// has lost its data since. Its quarantine may have begun before the old node was retired again.
     Member(Arc<str>),
-    /// The server cannot stand in for the old node, for this reason. The old node is retired or gone, so the call records
-    /// this on the other nodes. Then the new server can be replaced in turn.
+    /// The server does not answer, for this reason. The old node is retired or gone, so the call records this on the other
+    /// nodes. Then the new server can be replaced in turn.
     Unfit(AdminError),
 }
 
@@ -313,6 +313,11 @@ struct Attempt<'a> {
     /// Whether the old node is retired, or another node shows that it is retired or gone.
     is_ended: bool,
     new: NewServer,
+    /// Whether the remaining steps only add a vote although the old node was not gone: it is retired, and an earlier call
+    /// has closed the new server, or the new server does not answer.
+    is_continued: bool,
+    /// Whether the old node may be retired by a request of this attempt.
+    has_sent_retirement: bool,
     /// The other nodes, in an order that is the same in every call.
     others: Vec<OtherNode>,
 }
@@ -331,6 +336,13 @@ enum StepError {
     Absent(AdminError),
     /// The record of the node excludes the step.
     Excluded(AdminError),
+}
+
+impl OtherNode {
+    /// Returns the index of a node that does not vote, and the reason.
+    fn absence(&self) -> Option<(usize, NodeReply)> {
+        Some((self.index, self.reply.clone()?))
+    }
 }
 
 impl From<StepError> for AdminError {
@@ -380,16 +392,30 @@ impl<'a> Replacing<'a> {
         for record in records() {
             record.begin(&self.pair, &id).map_err(|conflict| self.excluded(conflict))?;
         }
-        let old = self.ask_old(&inspected).await?;
+        let absent: Vec<(usize, NodeReply)> = others.iter().filter_map(OtherNode::absence).collect();
+        // The other nodes are needed in most cases, so their absence is the more useful error.
+        let needed = |error: AdminError| match error {
+            AdminError::OldSilent { .. } | AdminError::Incomplete(_) if !absent.is_empty() => {
+                self.others_needed(&absent)
+            }
+            error => error,
+        };
+        let old = self.ask_old(&inspected).await.map_err(needed)?;
         let merged = ReplacementRecord::merged(records());
         self.check_old(old, &merged)?;
         let is_ended = old == OldNode::Retired || merged.is_ended(&self.pair);
         let new = match self.check_new(&inspected, old, is_ended).await {
             Ok(new) => new,
-            Err(error) if is_ended => NewServer::Unfit(self.after_retirement(error)),
-            Err(error) => return Err(error),
+            Err(error @ AdminError::Incomplete(_)) if is_ended => {
+                NewServer::Unfit(self.after_retirement(error))
+            }
+            Err(error) => return Err(needed(error)),
         };
-        let attempt = Attempt { replacing: self, id, old, is_ended, new, others };
+        let is_closed = matches!(new, NewServer::Joining(_) | NewServer::Unfit(_));
+        let is_continued = old == OldNode::Retired && is_closed;
+        let has_sent_retirement = false;
+        let attempt =
+            Attempt { replacing: self, id, old, is_ended, new, is_continued, has_sent_retirement, others };
         attempt.ensure_others()?;
         Ok(attempt)
     }
@@ -398,13 +424,15 @@ impl<'a> Replacing<'a> {
     async fn abandon(&self) -> Result<NodeReplies, AdminError> {
         self.check_settings()?;
         let order = self.others_in_order();
-        let answers = ask_each(self.after, |node| (node != self.node).then(reading)).await;
-        let mut replies: Vec<NodeReply> = answers
-            .iter()
-            .map(|answer| {
-                answer.as_ref().map_or(NodeReply::NotAsked, |answer| reply_of_absent(self.after, answer))
-            })
-            .collect();
+        let ask = |node: usize| Some(if node == self.node { inspection() } else { reading() });
+        let answers = ask_each(self.after, ask).await;
+        let reply = |(node, answer): (usize, &Option<Answer>)| match answer {
+            _ if node == self.node => NodeReply::NotAsked,
+            // A node without metadata has no record.
+            None | Some(Answer::Abstains(_)) => NodeReply::Done,
+            Some(answer) => reply_of_absent(self.after, answer),
+        };
+        let mut replies: Vec<NodeReply> = answers.iter().enumerate().map(reply).collect();
         let records = answers.iter().flatten().filter_map(|answer| match answer {
             Answer::Recorded { text } => Some(ReplacementRecord::read(text)),
             _ => None,
@@ -413,10 +441,24 @@ impl<'a> Replacing<'a> {
         for record in records {
             abandoned(&record).map_err(|conflict| self.excluded(conflict))?;
         }
-        // The old node comes first: a call that has not retired the old node can no longer do so.
+        // The new server comes first: a call that has not yet begun on every node finds another fingerprint there.
+        if let Some(Some(Answer::Inspected(InspectAnswer { fingerprint: Some(theirs), .. }))) =
+            answers.get(self.node)
+            && theirs.joining_for(&self.ours) == Some(&*self.pair.old)
+        {
+            let by = format!("{}-abandoned", self.after.lease_ids.client());
+            let to = self.ours.joining_by(&self.pair.old, &by);
+            let close = Operation::Reconfigure(Reconfigure { from: theirs.clone(), to, record: None });
+            self.change_new([close]).await?;
+        }
+        // Then the old node: a call that has not retired it can no longer do so.
         match self.ask_old(&[]).await {
             Ok(OldNode::Open) => drop(self.change_record(self.before, self.node, abandoned).await?),
             Ok(OldNode::Retired) => return Err(self.excluded(self.replaced())),
+            // A node of another quorum is never retired in this one. A give-up of a move may open its nodes again.
+            Err(AdminError::OtherQuorum { metadata, .. })
+                if !Fingerprint::new(&metadata).is_closed_from(&self.ours) => {}
+            Err(AdminError::UnfinishedReplacement { .. }) => {}
             Ok(OldNode::Gone | OldNode::Empty)
             | Err(AdminError::OldEmpty { .. } | AdminError::AlreadyReplaced { .. }) => {}
             Err(error) => return Err(error),
@@ -477,11 +519,7 @@ impl<'a> Replacing<'a> {
         let read = ask(reading()).await;
         let other = |index: usize| {
             let registered = match registered.get(index) {
-                Some(Some(Answer::Registered(Registration { quarantine: None, .. }))) => None,
-                Some(Some(Answer::Registered(Registration { quarantine, .. }))) => {
-                    Some(NodeReply::Refused(Refusal::Quarantined { remaining: *quarantine }))
-                }
-                Some(Some(answer)) => Some(NodeReply::from(answer)),
+                Some(Some(answer)) => absence(answer),
                 _ => inspected.get(index).map(|answer| reply_of_absent(self.after, answer)),
             };
             let (record, read) = match read.get(index) {
@@ -602,9 +640,17 @@ impl<'a> Replacing<'a> {
                             with the nodes of the running clients";
             return Err(out_of_range("old", self.address(self.before), expected).into());
         }
+        // The new server was replaced in turn. A new server whose address is used again has a begin of this replacement, or
+        // its old node votes.
+        if old != OldNode::Open
+            && !record.contains(&self.pair)
+            && let Some(by) = record.successor(&self.pair.new)
+        {
+            return Err(AdminError::AlreadyReplaced { node: self.address(self.after), by: by.into() });
+        }
         // The list may name the old node by another address than an earlier replacement, or be out of date. An old node
         // that answers with its metadata shows itself whether another server stands in for it.
-        if !matches!(old, OldNode::Gone | OldNode::Empty) {
+        if old == OldNode::Open {
             return Ok(());
         }
         let is_listed = |address: &str| {
@@ -884,6 +930,17 @@ impl<'a> Replacing<'a> {
     }
 }
 
+/// Returns the reason why a node with this answer to its registration does not vote, if there is one.
+fn absence(registered: &Answer) -> Option<NodeReply> {
+    match registered {
+        Answer::Registered(Registration { quarantine: None, .. }) => None,
+        Answer::Registered(Registration { quarantine, .. }) => {
+            Some(NodeReply::Refused(Refusal::Quarantined { remaining: *quarantine }))
+        }
+        answer => Some(NodeReply::from(answer)),
+    }
+}
+
 /// Whether the new server was opened by an earlier call, and the old node has not voted since.
 fn is_opened(old: OldNode, new: &NewServer) -> bool {
     matches!(old, OldNode::Retired | OldNode::Gone) && matches!(new, NewServer::Opened(_))
@@ -902,7 +959,7 @@ impl Attempt<'_> {
     /// Whether the old node cannot vote any more, so that the remaining steps only add a vote. If the old node is gone,
     /// this is so only after the new server was opened.
     fn only_adds_a_vote(&self) -> bool {
-        self.old == OldNode::Retired || self.is_opened()
+        self.is_continued || self.is_opened()
     }
 
     /// Returns the error of a new server that is needed if the old node is retired or gone.
@@ -912,13 +969,7 @@ impl Attempt<'_> {
 
     /// Returns an error if another node does not vote that is needed.
     fn ensure_others(&self) -> Result<(), AdminError> {
-        let is_absent = |other: &&OtherNode| other.reply.is_some();
-        let absent: Vec<(usize, NodeReply)> = self
-            .others
-            .iter()
-            .filter(is_absent)
-            .map(|other| (other.index, other.reply.clone().unwrap_or(NodeReply::Pending)))
-            .collect();
+        let absent: Vec<(usize, NodeReply)> = self.others.iter().filter_map(OtherNode::absence).collect();
         let may_miss = if self.only_adds_a_vote() { self.others.len() - 1 } else { 0 };
         if absent.len() <= may_miss { Ok(()) } else { Err(self.replacing.others_needed(&absent)) }
     }
@@ -930,13 +981,20 @@ impl Attempt<'_> {
             }
             return Err(self.explained(error));
         }
-        // From now on, a late request may retire the old node, so the begins stay.
         if !self.is_opened() {
-            let Some(old) = self.end_old().await? else { return Ok(Outcome::Again) };
-            self.old = old;
+            match self.end_old().await {
+                Ok(Some(old)) => self.old = old,
+                // After the request, a late request may retire the old node, so the begins stay.
+                ended => {
+                    if !self.has_sent_retirement && self.old != OldNode::Retired {
+                        self.withdraw().await;
+                    }
+                    return ended.map(|_| Outcome::Again);
+                }
+            }
         }
         let is_needed_on_all = self.old == OldNode::Gone && !self.is_opened();
-        self.record_retired(is_needed_on_all).await?;
+        self.record_retired(is_needed_on_all).await.map_err(|error| self.after_end(error))?;
         if let NewServer::Unfit(error) = self.new {
             return Err(error);
         }
@@ -944,6 +1002,8 @@ impl Attempt<'_> {
             return Ok(Outcome::Again);
         }
         if self.wait_until_new_votes().await? {
+            // The new server is closed first, because the next attempt may fail at another node.
+            self.close_new().await?;
             return Ok(Outcome::Again);
         }
         self.record_done().await?;
@@ -963,7 +1023,33 @@ impl Attempt<'_> {
         if self.old == OldNode::Open {
             self.replacing.change_record(before, node, |record| record.begin(pair, &id)).await?;
         }
-        self.change_others(|record| record.confirm(pair, &id).map(|()| record.clone())).await
+        self.change_others(|record| record.confirm(pair, &id).map(|()| record.clone())).await?;
+        self.ensure_others_vote().await
+    }
+
+    /// Returns an error if another node does not vote any more that has to, such as after a restart.
+    async fn ensure_others_vote(&self) -> Result<(), AdminError> {
+        if self.only_adds_a_vote() {
+            return Ok(());
+        }
+        let Replacing { after, node, .. } = *self.replacing;
+        let time = after.clock.time_of_day();
+        let register = Operation::Register(Register { new_nodes: NewNodes::Ignore, time });
+        let answers = ask_each(after, |other| (other != node).then(|| register.clone())).await;
+        let absent: Vec<(usize, NodeReply)> = answers
+            .iter()
+            .enumerate()
+            .filter_map(|(other, answer)| Some((other, absence(answer.as_ref()?)?)))
+            .collect();
+        if absent.is_empty() { Ok(()) } else { Err(self.replacing.others_needed(&absent)) }
+    }
+
+    /// Returns the error of other nodes that are needed after the end of the old node.
+    fn after_end(&self, error: AdminError) -> AdminError {
+        match error {
+            AdminError::OthersNeeded(replies) => AdminError::Incomplete(replies),
+            error => error,
+        }
     }
 
     /// Changes the record of each other node that votes, in order. Nodes whose vote is not needed may be absent, but one
@@ -1045,8 +1131,9 @@ impl Attempt<'_> {
 
     /// Ends the old node after the begin: the node is retired, or is gone, or was retired before. Returns `None` if the node
     /// answers now, and has no begin because it did not answer before.
-    async fn end_old(&self) -> Result<Option<OldNode>, AdminError> {
+    async fn end_old(&mut self) -> Result<Option<OldNode>, AdminError> {
         let replacing = self.replacing;
+        self.ensure_new_is_closed().await?;
         if mutation::is_on(Mutation::JoinBesideOld) {
             return Ok(Some(OldNode::Retired));
         }
@@ -1054,30 +1141,42 @@ impl Attempt<'_> {
             return Ok(Some(OldNode::Gone));
         }
         let old = replacing.ask_old(&[]).await?;
-        let retired = match (old, self.old) {
+        match (old, self.old) {
             // The node has confirmed its retirement to this attempt.
-            (OldNode::Gone, OldNode::Retired) => return Ok(Some(OldNode::Retired)),
-            (OldNode::Gone | OldNode::Retired, _) => return Ok(Some(old)),
-            (OldNode::Open, OldNode::Open) => self.retire().await,
-            (OldNode::Empty, _) => self.retire_empty().await,
-            (OldNode::Open, _) => return Ok(None),
-        };
-        match retired {
-            Ok(()) => Ok(Some(OldNode::Retired)),
-            // A node that dies now is gone, too, if the call was told so.
-            Err(error @ AdminError::OldSilent { .. }) if replacing.is_old_gone => {
-                match replacing.ask_old(&[]).await? {
-                    old @ (OldNode::Gone | OldNode::Retired) => Ok(Some(old)),
-                    _ => Err(error),
-                }
+            (OldNode::Gone, OldNode::Retired) => Ok(Some(OldNode::Retired)),
+            // The node has answered to this attempt, so it was not gone when the call was told so.
+            (OldNode::Gone, OldNode::Open) => {
+                Err(replacing.incomplete_old(&Answer::Error(NodeError::TimedOut)))
             }
-            Err(error) => Err(error),
+            (OldNode::Gone | OldNode::Retired, _) => Ok(Some(old)),
+            (OldNode::Open, OldNode::Open) => self.retire().await.map(|()| Some(OldNode::Retired)),
+            // The next attempt finds a node in quarantine, which has a record.
+            (OldNode::Empty, _) => {
+                let registered = replacing.ask(replacing.before, register(replacing.before)).await;
+                self.retired(registered).map(|()| None)
+            }
+            (OldNode::Open, _) => Ok(None),
+        }
+    }
+
+    /// Returns an error unless the new server still has the fingerprint of this attempt: the old node is not retired for a
+    /// server that another call has closed, that was flushed, or that does not answer.
+    async fn ensure_new_is_closed(&self) -> Result<(), AdminError> {
+        let NewServer::Joining(joining) = &self.new else { return Ok(()) };
+        if mutation::is_on(Mutation::KeepEarlierClose) {
+            return Ok(());
+        }
+        let replacing = self.replacing;
+        match replacing.ask(replacing.after, inspection()).await {
+            Answer::Inspected(inspection) if inspection.fingerprint.as_ref() == Some(joining) => Ok(()),
+            Answer::Inspected(_) => Err(replacing.excluded(Conflict::Superseded)),
+            answer => Err(self.explained(replacing.incomplete(Some(&answer)))),
         }
     }
 
     /// Retires an old node with the begin of this attempt. The node compares its whole record, so an abandoned begin, or
     /// the begin of a replacement that needs this node, prevents the retirement.
-    async fn retire(&self) -> Result<(), AdminError> {
+    async fn retire(&mut self) -> Result<(), AdminError> {
         let replacing = self.replacing;
         let Replacing { before, node, ref pair, .. } = *replacing;
         let has_begun = |record: &ReplacementRecord| {
@@ -1087,14 +1186,8 @@ impl Attempt<'_> {
         let record = replacing.change_record(before, node, has_begun).await?.to_string().into();
         let record = Some(RecordStep::Requires(record));
         let record = mutation::altered(Mutation::RetireWithoutRecord, record, |_| None);
+        self.has_sent_retirement = true;
         self.retired(replacing.ask_in_order(before, [self.retirement(record)]).await)
-    }
-
-    /// Retires an old node that has lost its metadata. One message, so that the node votes for no client in between.
-    async fn retire_empty(&self) -> Result<(), AdminError> {
-        let before = self.replacing.before;
-        let retirement = self.retirement(Some(RecordStep::Requires("".into())));
-        self.retired(self.replacing.ask_in_order(before, [register(before), retirement]).await)
     }
 
     fn retirement(&self, record: Option<RecordStep>) -> Operation {
@@ -1165,7 +1258,12 @@ impl Attempt<'_> {
         loop {
             let answer = replacing.ask_until_answered(after, connect_timeout, register(after)).await;
             match &answer {
-                Answer::Registered(Registration { quarantine: None, .. }) => return Ok(false),
+                Answer::Registered(Registration { quarantine: None, .. }) => {
+                    // A server that has lost its data since its opening has no record, and begins again.
+                    let read = replacing.ask(after, reading()).await;
+                    return Ok(matches!(&read, Answer::Recorded { text }
+                        if !ReplacementRecord::read(text).is_ended(&replacing.pair)));
+                }
                 Answer::Registered(Registration { quarantine: Some(rest), .. }) => {
                     let end = after.now() + (*rest).clamp(RETRY_DELAY, WATCH_INTERVAL);
                     if replacing.has_old_returned(end).await {
@@ -1183,14 +1281,15 @@ impl Attempt<'_> {
     /// Records on each other node that the new server votes. A node that does not answer may miss this.
     async fn record_done(&self) -> Result<(), AdminError> {
         let Replacing { after, ref pair, .. } = *self.replacing;
+        let mut recorded = Ok(());
         for other in self.others.iter().filter(|other| other.reply.is_none()) {
             let complete = |record: &ReplacementRecord| record.complete(pair, &self.id);
             if let Err(StepError::Excluded(error)) =
                 self.replacing.change_record(after, other.index, complete).await
             {
-                return Err(error);
+                recorded = Err(error);
             }
         }
-        Ok(())
+        recorded
     }
 }

@@ -69,7 +69,7 @@ struct AbandonOutput {
     old: String,
     /// The address of the server that was to take its place.
     new: String,
-    /// The nodes that did not answer, which may still have the replacement on record.
+    /// The nodes that may still have the replacement on record, and their replies.
     missed: Vec<String>,
 }
 
@@ -108,10 +108,10 @@ impl Replace {
         let settings = app.settings()?;
         let replacement = Replacement::new(&self.old, &self.new);
         let replacement = if self.old_is_gone { replacement.old_is_gone() } else { replacement };
+        may_have_changed.set(true);
         if self.abandon {
             return self.abandon(app, &settings, &replacement).await;
         }
-        may_have_changed.set(true);
         let replaced = match wait_for(app, &settings, &replacement).await {
             Err(AdminError::OldSilent { node, error, .. })
                 if !self.old_is_gone && consent::has_terminal() =>
@@ -148,9 +148,10 @@ impl Replace {
         let Abandoned { old, new, replies, .. } = abandoned.map_err(explained)?;
         let is_missed = |reply: &NodeReply| !matches!(reply, NodeReply::Done | NodeReply::NotAsked);
         let missed = replies.iter().filter(|(_, reply)| is_missed(reply));
-        let missed = missed.map(|(node, _)| node.to_string()).collect();
+        let missed: Vec<String> = missed.map(|(node, reply)| format!("{node}: {reply}")).collect();
+        let exit = if missed.is_empty() { Exit::Success } else { Exit::NoQuorum };
         app.output.print(&AbandonOutput { old: old.to_string(), new: new.to_string(), missed })?;
-        Ok(Exit::Success)
+        Ok(exit)
     }
 }
 
@@ -203,11 +204,11 @@ impl fmt::Display for AbandonOutput {
         if missed.is_empty() {
             return Ok(());
         }
-        writeln!(f, ", except on nodes that did not answer:")?;
+        writeln!(f, ", except on these nodes:")?;
         for node in missed {
             writeln!(f, "  {node}")?;
         }
-        f.write_str("run the same command again when they are back")
+        f.write_str("run the same command again when they answer")
     }
 }
 

@@ -22,14 +22,16 @@ function node.reconfigure(_, from, to, digest, keeps_new, begins_quarantine, las
     local minimum_token = node.raised_minimum_token(metadata, 2000000)
     node.begin_quarantine(lasts, renewals_after)
     redis.call('HSET', $METADATA, 'incarnation', incarnation, 'minimum_token', node.format_integer(minimum_token))
-  elseif keeps_new == '0' and current == from and from ~= to then
-    -- A move opens the node: the records are about nodes of the configuration before.
-    redis.call('HDEL', $METADATA, 'replacements')
   end
   if record_step == 'writes' and current == from then
     redis.call('HSET', $METADATA, 'replacements', record)
   end
   redis.call('HSET', $METADATA, 'stamp', node.stamp_of(digest, incarnation), 'fingerprint', to, 'new', (keeps_new == '1' and metadata.is_new == '1') and '1' or '0')
+  if begins_quarantine == '0' and keeps_new == '0' and current == from and from ~= to then
+    -- A move opens the node: the records are about nodes of the configuration before. A full server refuses the first
+    -- write of a script only if this write needs memory, so the deletion comes last.
+    redis.call('HDEL', $METADATA, 'replacements')
+  end
   node.known_metadata = false
   return node.registered()
 end

@@ -134,12 +134,15 @@ impl ConnectionNotices {
 
     /// Reports that a dial has failed.
     pub(super) fn unreachable(&mut self, error: &NodeError, now: Instant) {
+        if self.is_replacement_reported {
+            return;
+        }
         self.monitor.dialled(&self.node, Some(error));
         tracing::debug!(node = %self.node, %error, "node unreachable");
         if let Some(time) = self.outage.failed(now) {
             tracing::warn!(node = %self.node, %error, ?time, "node unreachable for a long time");
         }
-        if error.is_refused_connection() && !self.is_replacement_reported {
+        if error.is_refused_connection() {
             self.calls_refused(error, now);
         }
         self.violation(error, now);

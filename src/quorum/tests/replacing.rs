@@ -640,7 +640,10 @@ async fn a_call_that_continues_after_its_old_address_was_used_again_opens_no_ser
         let [before, after] =
             [&OLD_LIST, &[0, 1, 4]].map(|list| fixture.client_of(Fixture::builder(), list, &gate, None));
         let late = stalled(replace_with(&before, &after, REPLACED, true, false), &gate).await;
-        if fixture.abandon_by(4, false).await.is_err() {
+        if let Err(error) = fixture.abandon_by(4, false).await {
+            let retired = AdminError::AlreadyReplaced { node: address(OLD).into(), by: address(4).into() };
+            assert_eq!(error, retired, "{in_time}");
+            assert!(in_time > 5, "{in_time}");
             return;
         }
         fixture.replace(false).await.unwrap();

@@ -439,7 +439,7 @@ async fn a_replaced_node_causes_one_warning_with_the_address_of_the_new_server()
     }
     fixture.fake.set_registration(Answer::WrongQuorum { fingerprint: replaced() });
     fixture.fake.push_event(ConnectionEvent::Closed(NodeError::Disconnected));
-    fixture.pass(10_000).await;
+    fixture.pass(100_000).await;
     assert_eq!(traces.warned(), ["node was replaced: restart with the new list of nodes"]);
     let warning = traces.only("node was replaced: restart with the new list of nodes");
     assert_eq!(warning.field("new"), "10.0.0.4:6379");
