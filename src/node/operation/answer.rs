@@ -43,7 +43,8 @@ pub(crate) enum Answer {
     /// Unlock, sent again after its connection broke: no key was found. The first delivery may have deleted the keys.
     UnlockedBefore,
     /// Lock, enqueue, transfer, write-back, vacancy query, latch: refused, because the node may have lost votes.
-    /// Reconfiguration: refused, because the node has no metadata. Record of replacements: refused, for both reasons.
+    /// Reconfiguration: refused, because the node has no metadata. Record of replacements: refused, because the
+    /// node has no metadata.
     Abstains(Abstention),
     /// Renewal: done, but no vote, because the node may have lost votes.
     RenewedInQuarantine(Abstention),
