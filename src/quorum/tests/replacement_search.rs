@@ -103,6 +103,10 @@ struct Call {
     of_old: OldNode,
     /// Whether the new server was opened by an earlier call.
     is_opened: bool,
+    /// Whether the old node is retired, and the new server is closed already or dead.
+    is_continued: bool,
+    /// Whether the new server is dead, so that the call only completes the records.
+    is_unfit: bool,
     /// Whether a node has recorded `retired` for this call.
     is_recorded: bool,
     /// The fingerprint by which the call opens the new server.
@@ -117,20 +121,23 @@ struct State {
     pending: Option<(usize, Request)>,
     may_lose_answer: bool,
     may_die: Option<usize>,
-    /// A replaced node whose data may be deleted after the end of the first call.
+    /// A replaced node whose data may be deleted while its successor is open.
     may_flush: Option<usize>,
+    /// A node that may lose its record while no call is in progress.
+    may_forget: Option<usize>,
 }
 
 fn call(id: u8, old: usize, new: usize, others: [usize; 2]) -> Call {
-    let step = Step::Check;
     Call {
         id,
         old,
         new,
         others,
-        step,
+        step: Step::Check,
         of_old: OldNode::Unknown,
         is_opened: false,
+        is_continued: false,
+        is_unfit: false,
         is_recorded: false,
         joining: None,
     }
@@ -151,9 +158,10 @@ impl Call {
     }
 
     fn only_adds_a_vote(&self) -> bool {
-        self.of_old == OldNode::Retired || self.is_opened
+        self.is_continued || self.is_opened
     }
 
+    /// Ends the call after a request that failed.
     fn fail(&mut self) {
         self.step = match self.step {
             Step::Close | Step::Begin(_) | Step::BeginAtOld | Step::Confirm(_)
@@ -163,6 +171,13 @@ impl Call {
             }
             _ => Step::Over,
         };
+    }
+}
+
+impl Call {
+    /// Ends the call before the request to retire the old node.
+    fn end_before_retirement(&mut self) {
+        self.step = if self.of_old == OldNode::Retired { Step::Over } else { Step::WithdrawAtOld };
     }
 }
 
@@ -212,6 +227,7 @@ impl State {
             may_lose_answer: false,
             may_die: None,
             may_flush: None,
+            may_forget: None,
         }
     }
 
@@ -235,10 +251,17 @@ impl State {
             state.may_die = None;
             next.push(state);
         }
+        if let Some(server) = self.may_forget
+            && self.calls.iter().all(|call| matches!(call.step, Step::Check | Step::Abandon | Step::Over))
+        {
+            let mut state = self.clone();
+            state.servers[server].record = ReplacementRecord::default();
+            state.may_forget = None;
+            next.push(state);
+        }
         if let Some(server) = self.may_flush
-            && self.calls[0].step == Step::Over
-            && matches!(self.servers[server].fingerprint, Fingerprint::Replaced(_))
-            && self.servers[self.calls[0].new].is_open()
+            && let Fingerprint::Replaced(by) = self.servers[server].fingerprint
+            && self.servers[by].is_open()
         {
             let mut state = self.clone();
             state.servers[server].fingerprint = Fingerprint::None;
@@ -277,9 +300,6 @@ impl State {
             }
         } else if matches!(call.step, Step::Withdraw(_) | Step::WithdrawAtOld | Step::AbandonAt(_)) {
             call.step = following;
-        } else if !state.servers[server].is_alive && call.step == Step::EndOld {
-            call.of_old = OldNode::Gone;
-            call.step = following;
         } else {
             call.fail();
         }
@@ -309,16 +329,24 @@ impl State {
                     Fingerprint::Open => is_opened || is_ended,
                     Fingerprint::Replaced(_) => false,
                 };
-                let of_old = of_old.filter(|_| is_fit && new.is_alive);
+                call.is_unfit = !new.is_alive && is_ended;
+                let of_old = of_old.filter(|_| if new.is_alive { is_fit } else { is_ended });
                 call.of_old = of_old.unwrap_or(OldNode::Unknown);
-                call.is_opened = is_opened && matches!(call.of_old, OldNode::Retired | OldNode::Gone);
+                call.is_opened =
+                    new.is_alive && is_opened && matches!(call.of_old, OldNode::Retired | OldNode::Gone);
+                let is_closed = matches!(new.fingerprint, Fingerprint::Joining(..));
+                call.is_continued = call.of_old == OldNode::Retired && (is_closed || call.is_unfit);
+                let listed = [call.others[0], call.others[1], call.old, call.new].map(|server| NAMES[server]);
+                let is_out_of_date = call.of_old != OldNode::Open
+                    && (merged.standing_in().any(|pair| !listed.contains(&&*pair.new))
+                        || (!merged.contains(&pair) && merged.successor(&pair.new).is_some()));
                 let needed = if call.only_adds_a_vote() { 1 } else { 2 };
                 let is_excluded =
                     open.iter().any(|other| servers[*other].record.begin(&pair, &name).is_err());
                 call.step = match of_old {
                     None => Step::Over,
-                    Some(_) if is_excluded || open.len() < needed => Step::Over,
-                    Some(_) if call.is_opened => Step::Begin(0),
+                    Some(_) if is_excluded || is_out_of_date || open.len() < needed => Step::Over,
+                    Some(_) if call.is_opened || call.is_unfit => Step::Begin(0),
                     Some(_) => Step::Close,
                 };
             }
@@ -368,8 +396,13 @@ impl State {
                     call.step = Step::Retired(0);
                     return Prepared::Decided;
                 }
+                if !call.is_unfit && (!new.is_alive || Some(&new.fingerprint) != call.joining.as_ref()) {
+                    call.end_before_retirement();
+                    return Prepared::Decided;
+                }
                 match (self.ask_old(call), call.of_old) {
                     (Some(OldNode::Gone), OldNode::Retired) => call.step = Step::Retired(0),
+                    (Some(OldNode::Gone), OldNode::Open) => call.end_before_retirement(),
                     (Some(of_old @ (OldNode::Gone | OldNode::Retired)), _) => {
                         call.of_old = of_old;
                         call.step = Step::Retired(0);
@@ -379,7 +412,7 @@ impl State {
                             _ if mutation::is_on(Mutation::RetireWithoutRecord) => None,
                             Ok(()) => Some(old.record.clone()),
                             Err(_) => {
-                                call.step = Step::Over;
+                                call.end_before_retirement();
                                 return Prepared::Decided;
                             }
                         };
@@ -387,7 +420,7 @@ impl State {
                         let request = Request::Fingerprint { from, to, requires, writes: None };
                         return Prepared::Sent(call.old, request, Step::Retired(0));
                     }
-                    _ => call.step = Step::Over,
+                    _ => call.end_before_retirement(),
                 }
             }
             Step::Retired(number) => return self.record_retired(call, number),
@@ -445,6 +478,9 @@ impl State {
     fn ask_old(&self, call: &Call) -> Option<OldNode> {
         let old = &self.servers[call.old];
         match old.fingerprint {
+            // No right list of nodes names a server that stands in for no node.
+            Fingerprint::None => None,
+            Fingerprint::Joining(of, _) if !old.is_alive && self.servers[of].is_open() => None,
             _ if !old.is_alive => Some(OldNode::Gone),
             Fingerprint::Open => Some(OldNode::Open),
             Fingerprint::Replaced(by) if by == call.new => Some(OldNode::Retired),
@@ -481,7 +517,11 @@ impl State {
         let (pair, server) = (call.pair(), call.others[number]);
         let other = &self.servers[server];
         let is_needed_on_all = call.of_old == OldNode::Gone && !call.is_opened;
-        let after = if call.is_opened { Step::Done(0) } else { Step::Open };
+        let after = match call {
+            Call { is_unfit: true, .. } => Step::Over,
+            Call { is_opened: true, .. } => Step::Done(0),
+            _ => Step::Open,
+        };
         match other.record.retire(&pair, &call.name()) {
             Ok(to) if other.is_open() => {
                 call.is_recorded = true;
@@ -586,6 +626,23 @@ fn situations() -> Vec<(&'static str, State)> {
                 call(3, R, S, others),
                 abandon(O, R, others),
             ])),
+        ),
+        (
+            "an old command again",
+            State {
+                may_flush: Some(R),
+                may_forget: Some(X),
+                may_die: Some(Y),
+                ..of(vec![call(1, O, R, others), call(2, R, S, others), call(3, O, R, others)])
+            },
+        ),
+        (
+            "an old command again, the new server dead",
+            State {
+                may_forget: Some(X),
+                may_die: Some(R),
+                ..of(vec![call(1, O, R, others), call(2, R, S, others), call(3, O, R, others)])
+            },
         ),
         (
             "an address that is used again",
