@@ -194,6 +194,10 @@ pub(crate) enum Mutation {
     AcceptAnyVoter,
     /// A replacement that opens the new server of a gone node after a record on one node.
     RecordGoneOnOne,
+    /// A replacement of a retired node that needs one other node only, although the new server was not closed.
+    NeedOneOther,
+    /// A replacement that ends the record of a new server which was replaced in turn, although it opens no server.
+    EndUnopened,
     /// An error that withdraws the begin of any call, or an ended replacement.
     WithdrawAny,
     /// A move for which a retired node counts as closed.

@@ -87,24 +87,30 @@ impl ReplacementRecord {
         if is_present { Ok(()) } else { Err(Conflict::Superseded) }
     }
 
-    /// Returns the record after the end of the old node, which is retired or gone.
-    pub(super) fn retire(&self, pair: &Pair, call: &str) -> Result<Self, Conflict> {
-        self.end(pair, call, Progress::Retired)
+    /// Returns the record after the end of the old node, which is retired or gone. `opens`: whether the call opens the new
+    /// server.
+    pub(super) fn retire(&self, pair: &Pair, call: &str, opens: bool) -> Result<Self, Conflict> {
+        self.end(pair, call, opens, Progress::Retired)
     }
 
     /// Returns the record after the first vote of the new server.
-    pub(super) fn complete(&self, pair: &Pair, call: &str) -> Result<Self, Conflict> {
-        self.end(pair, call, Progress::Done)
+    pub(super) fn complete(&self, pair: &Pair, call: &str, opens: bool) -> Result<Self, Conflict> {
+        self.end(pair, call, opens, Progress::Done)
     }
 
-    fn end(&self, pair: &Pair, call: &str, progress: Progress) -> Result<Self, Conflict> {
+    fn end(&self, pair: &Pair, call: &str, opens: bool, progress: Progress) -> Result<Self, Conflict> {
         self.refuse_other_server(pair)?;
         self.confirm(pair, call)?;
         match self.0.get(pair) {
             Some(known) if *known >= progress => Ok(self.clone()),
             Some(Progress::Retired) => Ok(self.with(pair, progress)),
-            // From now on, the new server votes at its address. What the record has about an earlier node at this
-            // address ends.
+            // A call that does not open the new server may have stalled while that server was replaced in turn.
+            _ if !mutation::altered(Mutation::EndUnopened, opens, |_| true)
+                && self.successor(&pair.new).is_some() =>
+            {
+                Err(Conflict::Superseded)
+            }
+            // The address of the new server is used again. What the record has about the earlier node ends.
             _ => Ok(self.without(|other, _| other.old == pair.new).with(pair, progress)),
         }
     }
@@ -281,18 +287,26 @@ mod tests {
         ] {
             let record = read(text);
             assert_eq!(record.confirm(&pair, "x"), continues, "{text}");
-            assert_eq!(shown(record.retire(&pair, "x")), continues.map(|()| retired.to_owned()), "{text}");
+            assert_eq!(
+                shown(record.retire(&pair, "x", true)),
+                continues.map(|()| retired.to_owned()),
+                "{text}"
+            );
         }
-        assert_eq!(shown(read("a by c retired, a by b begun x").retire(&pair, "x")), Err(replaced("a", "c")));
+        assert_eq!(
+            shown(read("a by c retired, a by b begun x").retire(&pair, "x", true)),
+            Err(replaced("a", "c"))
+        );
     }
 
     #[test]
     fn the_end_of_a_replacement_ends_what_was_recorded_about_its_new_address() {
         let record = read("b by a done, c by d done, a by b begun x");
-        assert_eq!(shown(record.retire(&pair("a", "b"), "x")).unwrap(), "a by b retired, c by d done");
+        assert_eq!(shown(record.retire(&pair("a", "b"), "x", true)).unwrap(), "a by b retired, c by d done");
+        assert_eq!(record.retire(&pair("a", "b"), "x", false), Err(Conflict::Superseded));
         let later = read("a by b done, b by c done");
         assert_eq!(
-            shown(later.complete(&pair("a", "b"), "x")).unwrap(),
+            shown(later.complete(&pair("a", "b"), "x", true)).unwrap(),
             later.to_string(),
             "b was replaced later"
         );

@@ -316,6 +316,8 @@ struct Attempt<'a> {
     /// Whether the remaining steps only add a vote although the old node was not gone: it is retired, and an earlier call
     /// has closed the new server, or the new server does not answer.
     is_continued: bool,
+    /// Whether the attempt opens the new server: an earlier call has not, and the server answers.
+    opens: bool,
     /// Whether the old node may be retired by a request of this attempt.
     has_sent_retirement: bool,
     /// The other nodes, in an order that is the same in every call.
@@ -412,10 +414,21 @@ impl<'a> Replacing<'a> {
             Err(error) => return Err(needed(error)),
         };
         let is_closed = matches!(new, NewServer::Joining(_) | NewServer::Unfit(_));
+        let is_closed = mutation::altered(Mutation::NeedOneOther, is_closed, |_| true);
         let is_continued = old == OldNode::Retired && is_closed;
+        let opens = !is_opened(old, &new) && !matches!(new, NewServer::Unfit(_));
         let has_sent_retirement = false;
-        let attempt =
-            Attempt { replacing: self, id, old, is_ended, new, is_continued, has_sent_retirement, others };
+        let attempt = Attempt {
+            replacing: self,
+            id,
+            old,
+            is_ended,
+            new,
+            is_continued,
+            opens,
+            has_sent_retirement,
+            others,
+        };
         attempt.ensure_others()?;
         Ok(attempt)
     }
@@ -1209,9 +1222,10 @@ impl Attempt<'_> {
     async fn record_retired(&mut self, is_needed_on_all: bool) -> Result<(), AdminError> {
         let is_needed_on_all = mutation::altered(Mutation::RecordGoneOnOne, is_needed_on_all, |_| false);
         let (pair, id) = (&self.replacing.pair, &self.id);
+        let opens = self.opens;
         let (mut is_recorded, mut first_error) = (false, None);
         for other in self.others.iter_mut().filter(|other| other.reply.is_none()) {
-            let retire = |record: &ReplacementRecord| record.retire(pair, id);
+            let retire = |record: &ReplacementRecord| record.retire(pair, id, opens);
             match self.replacing.change_record(self.replacing.after, other.index, retire).await {
                 Ok(record) => {
                     other.record = Some(record);
@@ -1283,7 +1297,7 @@ impl Attempt<'_> {
         let Replacing { after, ref pair, .. } = *self.replacing;
         let mut recorded = Ok(());
         for other in self.others.iter().filter(|other| other.reply.is_none()) {
-            let complete = |record: &ReplacementRecord| record.complete(pair, &self.id);
+            let complete = |record: &ReplacementRecord| record.complete(pair, &self.id, self.opens);
             if let Err(StepError::Excluded(error)) =
                 self.replacing.change_record(after, other.index, complete).await
             {

@@ -3,7 +3,7 @@
 //! [`replacing`](crate::quorum::replacing).
 //!
 //! ```text
-//!  servers   X, Y, O   the quorum        R, S   new servers        T   a new server for X
+//!  servers   X, Y, O   the quorum        R, S, U   new servers        T   a new server for X
 //! ```
 //!
 //! A call that is not continued stands for a call that was killed. A request whose answer is lost is executed later, or
@@ -26,7 +26,8 @@ const O: usize = 2;
 const R: usize = 3;
 const S: usize = 4;
 const T: usize = 5;
-const NAMES: [&str; 6] = ["X", "Y", "O", "R", "S", "T"];
+const U: usize = 6;
+const NAMES: [&str; 7] = ["X", "Y", "O", "R", "S", "T", "U"];
 
 /// The largest number of states of one search.
 const MAX_STATES: usize = 3_000_000;
@@ -115,7 +116,7 @@ struct Call {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct State {
-    servers: [Server; 6],
+    servers: [Server; 7],
     calls: Vec<Call>,
     /// A request whose answer was lost, and which is not executed yet.
     pending: Option<(usize, Request)>,
@@ -123,8 +124,9 @@ struct State {
     may_die: Option<usize>,
     /// A replaced node whose data may be deleted while its successor is open.
     may_flush: Option<usize>,
-    /// A node that may lose its record while no call is in progress.
-    may_forget: Option<usize>,
+    /// The nodes that may lose their records while no call is in progress, unless a node has the only record of the server
+    /// that stands in for R.
+    may_forget: Vec<usize>,
 }
 
 fn call(id: u8, old: usize, new: usize, others: [usize; 2]) -> Call {
@@ -155,6 +157,10 @@ impl Call {
 
     fn name(&self) -> String {
         self.id.to_string()
+    }
+
+    fn opens(&self) -> bool {
+        !self.is_opened && !self.is_unfit
     }
 
     fn only_adds_a_vote(&self) -> bool {
@@ -221,13 +227,13 @@ impl State {
             is_alive: true,
         };
         Self {
-            servers: [X, Y, O, R, S, T].map(server),
+            servers: [X, Y, O, R, S, T, U].map(server),
             calls,
             pending: None,
             may_lose_answer: false,
             may_die: None,
             may_flush: None,
-            may_forget: None,
+            may_forget: Vec::new(),
         }
     }
 
@@ -251,12 +257,16 @@ impl State {
             state.may_die = None;
             next.push(state);
         }
-        if let Some(server) = self.may_forget
+        if let Some(server) = self.may_forget.last()
             && self.calls.iter().all(|call| matches!(call.step, Step::Check | Step::Abandon | Step::Over))
+            && [X, Y].into_iter().any(|other| {
+                let successor = |node: usize| self.servers[node].record.successor(NAMES[R]);
+                other != *server && successor(other) == successor(*server)
+            })
         {
             let mut state = self.clone();
-            state.servers[server].record = ReplacementRecord::default();
-            state.may_forget = None;
+            state.servers[*server].record = ReplacementRecord::default();
+            state.may_forget.pop();
             next.push(state);
         }
         if let Some(server) = self.may_flush
@@ -335,6 +345,7 @@ impl State {
                 call.is_opened =
                     new.is_alive && is_opened && matches!(call.of_old, OldNode::Retired | OldNode::Gone);
                 let is_closed = matches!(new.fingerprint, Fingerprint::Joining(..));
+                let is_closed = mutation::altered(Mutation::NeedOneOther, is_closed, |_| true);
                 call.is_continued = call.of_old == OldNode::Retired && (is_closed || call.is_unfit);
                 let listed = [call.others[0], call.others[1], call.old, call.new].map(|server| NAMES[server]);
                 let is_out_of_date = call.of_old != OldNode::Open
@@ -434,7 +445,7 @@ impl State {
             Step::Done(number) => {
                 let following = if number == 0 { Step::Done(1) } else { Step::Over };
                 let other = call.others[number];
-                match servers[other].record.complete(&pair, &name) {
+                match servers[other].record.complete(&pair, &name, call.opens()) {
                     Ok(to) if servers[other].is_open() => return change(other, to, following),
                     _ => call.step = following,
                 }
@@ -522,7 +533,7 @@ impl State {
             Call { is_opened: true, .. } => Step::Done(0),
             _ => Step::Open,
         };
-        match other.record.retire(&pair, &call.name()) {
+        match other.record.retire(&pair, &call.name(), call.opens()) {
             Ok(to) if other.is_open() => {
                 call.is_recorded = true;
                 let following = if number == 0 { Step::Retired(1) } else { after };
@@ -544,7 +555,7 @@ impl State {
     fn violation(&self) -> Option<&'static str> {
         let is_open = |server: usize| self.servers[server].is_open();
         let open_of = |slot: &[usize]| slot.iter().filter(|server| is_open(**server)).count();
-        if open_of(&[O, R, S]) > 1 || open_of(&[X, T]) > 1 {
+        if open_of(&[O, R, S, U]) > 1 || open_of(&[X, T]) > 1 {
             return Some("two servers of one node may vote");
         }
         let is_retired = |slot: &[usize]| {
@@ -552,7 +563,7 @@ impl State {
                 |server: &usize| matches!(self.servers[*server].fingerprint, Fingerprint::Replaced(_));
             slot.iter().any(is_replaced) && open_of(slot) == 0 && self.servers[slot[0]].is_alive
         };
-        if is_retired(&[O, R, S]) && is_retired(&[X, T]) {
+        if is_retired(&[O, R, S, U]) && is_retired(&[X, T]) {
             return Some("two nodes are retired, and no server votes in their place");
         }
         None
@@ -631,7 +642,7 @@ fn situations() -> Vec<(&'static str, State)> {
             "an old command again",
             State {
                 may_flush: Some(R),
-                may_forget: Some(X),
+                may_forget: vec![X],
                 may_die: Some(Y),
                 ..of(vec![call(1, O, R, others), call(2, R, S, others), call(3, O, R, others)])
             },
@@ -639,9 +650,14 @@ fn situations() -> Vec<(&'static str, State)> {
         (
             "an old command again, the new server dead",
             State {
-                may_forget: Some(X),
+                may_forget: vec![X, Y],
                 may_die: Some(R),
-                ..of(vec![call(1, O, R, others), call(2, R, S, others), call(3, O, R, others)])
+                ..of(vec![
+                    call(1, O, R, others),
+                    call(2, R, S, others),
+                    call(3, O, R, others),
+                    call(4, R, U, others),
+                ])
             },
         ),
         (
@@ -674,6 +690,8 @@ fn the_search_finds_two_servers_or_two_retired_nodes_if_one_rule_is_broken() {
         (Mutation::IgnoreUnfinished, "two nodes, abandoned"),
         (Mutation::ContinueWithoutBegin, "two nodes, abandoned"),
         (Mutation::RetireWithoutRecord, "two nodes, abandoned"),
+        (Mutation::NeedOneOther, "an old command again"),
+        (Mutation::EndUnopened, "an old command again, the new server dead"),
     ] {
         let _broken = break_rule(Some(rule));
         let broken = situations().into_iter().filter(|(name, _)| *name == situation);
