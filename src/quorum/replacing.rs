@@ -184,8 +184,10 @@ pub async fn replace(quorum: &QuorumBuilder, replacement: &Replacement) -> Resul
 }
 
 /// Abandons a replacement that was begun and has retired no node, so that another node can be replaced, or the same node
-/// by another server. Removes the begin of the replacement from the old node, and then from each other node that
-/// answers. A call that was interrupted or still runs can retire and open no server afterwards.
+/// by another server. Closes the new server again, if it was closed, and removes the begin of the replacement from the old
+/// node, and then from each other node that answers. A call that has begun the replacement and still runs can open no
+/// server afterwards. Such a call can still retire the old node if the new server did not answer; then the same call again
+/// ends the replacement.
 ///
 /// `quorum` has the nodes of the running clients, as for [`replace`]. Repeat the call when the nodes that did not answer
 /// are back: a begin that stays on one of them prevents other replacements. The new server stays closed: run `FLUSHALL`
