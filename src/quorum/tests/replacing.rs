@@ -873,6 +873,7 @@ async fn a_move_does_not_count_a_retired_node_as_closed() {
 #[tokio::test(start_paused = true)]
 async fn two_servers_that_two_stalled_calls_name_are_not_both_opened() {
     let requests = requests_until_open(true).await;
+    let mut has_opened = [false, false];
     for first_in_time in (0..requests).step_by(3) {
         for second_in_time in (0..requests).step_by(3) {
             let fixture = Fixture::new().await;
@@ -897,8 +898,10 @@ async fn two_servers_that_two_stalled_calls_name_are_not_both_opened() {
             assert!(outcomes.0.is_err() || outcomes.1.is_err(), "{first_in_time}, {second_in_time}");
             let open = [fixture.fingerprint_on(NEW).await == ours, fixture.fingerprint_on(4).await == ours];
             assert!(open != [true, true], "{first_in_time}, {second_in_time}");
+            has_opened = [has_opened[0] || open[0], has_opened[1] || open[1]];
         }
     }
+    assert_eq!(has_opened, [true, true]);
 }
 
 /// A node that restarts during a replacement keeps a record that has not ended.
