@@ -190,7 +190,7 @@ impl ReplacementRecord {
         }
         let by =
             self.ended().find(|ended| is_other(ended)).map(|ended| ended.new.clone()).unwrap_or_default();
-        let by = self.successor(&by).map_or(by.clone(), str::to_owned);
+        let by = self.successor(&by).map_or_else(|| by.clone(), str::to_owned);
         Err(Conflict::Replaced { node: pair.old.clone(), by })
     }
 

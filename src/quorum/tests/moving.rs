@@ -151,7 +151,16 @@ pub(super) struct GateState {
     pub(super) sent: usize,
     /// The number of requests that the gate lets pass.
     open_for: usize,
-    kept: Vec<(Arc<dyn Node>, Request, Responder)>,
+    kept: Vec<KeptRequest>,
+}
+
+/// A request to the node with this address.
+#[derive(Debug)]
+struct KeptRequest {
+    address: Arc<str>,
+    node: Arc<dyn Node>,
+    request: Request,
+    responder: Responder,
 }
 
 #[derive(Debug)]
@@ -167,6 +176,11 @@ impl Gate {
         Arc::new(Self { state: Mutex::new(state), has_kept: Notify::new() })
     }
 
+    /// Whether the gate keeps a request to the node with this address.
+    pub(super) fn keeps_request_to(&self, address: &str) -> bool {
+        mutex::lock(&self.state).kept.iter().any(|kept| *kept.address == *address)
+    }
+
     /// Lets the kept requests pass, in order, and all later requests.
     pub(super) async fn open(&self) {
         mutex::lock(&self.state).open_for = usize::MAX;
@@ -176,7 +190,7 @@ impl Gate {
     /// Lets the kept requests pass, in order.
     pub(super) async fn pass_kept(&self) {
         let kept = std::mem::take(&mut mutex::lock(&self.state).kept);
-        for (node, request, responder) in kept {
+        for KeptRequest { node, request, responder, .. } in kept {
             responder.answer(node.call(request).await);
         }
     }
@@ -194,7 +208,8 @@ impl Node for GatedNode {
             return self.node.call(request);
         }
         let (responder, reply) = Reply::channel(request.operations.len());
-        state.kept.push((Arc::clone(&self.node), request, responder));
+        let (address, node) = (Arc::clone(&self.address), Arc::clone(&self.node));
+        state.kept.push(KeptRequest { address, node, request, responder });
         self.gate.has_kept.notify_one();
         reply
     }
