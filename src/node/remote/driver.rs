@@ -148,11 +148,7 @@ impl Driver {
                     return Ok(connection);
                 }
                 Err(error) => {
-                    let new = error.wrong_quorum().and_then(|theirs| self.fingerprint.replacement_of(theirs));
-                    if let Some(new) = new.filter(|_| self.registers.is_some()) {
-                        self.notices.replaced(new);
-                        self.replaced = Some(error.clone());
-                    }
+                    self.on_refusal(&error);
                     self.notices.unreachable(&error, self.clock.now());
                     self.redial.failed(&error);
                     let mut state = self.shared.lock();
@@ -287,7 +283,7 @@ impl Driver {
                         self.notices.registered(registered);
                         self.on_executed_call(registered);
                     }
-                    return outcome.err();
+                    return outcome.err().inspect(|error| self.on_refusal(error));
                 }
                 // A client that does not register keeps the connection to a replica. The replica may become a master
                 // again, and until then the send queue retries the requests that must be delivered. If the transport
@@ -350,7 +346,15 @@ impl Driver {
         None
     }
 
-    /// Handles a call that the node executed: if another client has delivered the script, calls may be sent again.
+    /// Handles the error of a registration: no later call is sent to a node that was replaced in the quorum of this client.
+    fn on_refusal(&mut self, error: &NodeError) {
+        let new = error.wrong_quorum().and_then(|theirs| self.fingerprint.replacement_of(theirs));
+        if let Some(new) = new.filter(|_| self.registers.is_some()) {
+            self.notices.replaced(new);
+            self.replaced = Some(error.clone());
+        }
+    }
+
     /// Returns the error of a replaced node if an answer is from a node that was replaced in the quorum of this client. The
     /// client of an administrator continues a replacement at a replaced node.
     fn replaced_by(&mut self, answers: &[Answer]) -> Option<NodeError> {
@@ -367,6 +371,7 @@ impl Driver {
         Some(NodeError::WrongQuorum(theirs.as_str().into()))
     }
 
+    /// Handles a call that the node executed: if another client has delivered the script, calls may be sent again.
     fn on_executed_call(&self, registered: &mut Registered) {
         if registered.on_executed_call() {
             self.shared.lock().send_queue.loaded();

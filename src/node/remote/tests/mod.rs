@@ -11,7 +11,7 @@ use super::*;
 use crate::{
     clock::TokioClock,
     node::{
-        Answer, Lock, Operation, Registration, Tombstone, Unlock,
+        Abstention, Answer, Lock, Operation, Registration, Tombstone, Unlock,
         transport::{ConnectionEvent, NoticeCommand},
     },
     values::{ClosedReason, Fingerprint, Label, LeaseId},
@@ -450,14 +450,23 @@ async fn a_replaced_node_causes_one_warning_with_the_address_of_the_new_server()
 async fn a_client_uses_a_replaced_node_never_again() {
     let replaced =
         || Answer::WrongQuorum { fingerprint: Fingerprint::new("name=a").replaced_by("10.0.0.4:6379") };
-    for is_found_by_call in [false, true] {
+    for found_by in ["the first registration", "a call", "a later registration"] {
         let fixture = Fixture::registering(DialBehaviour::Accepting, Some(NewNodes::Quarantine));
-        if is_found_by_call {
-            fixture.fake.answer_lock(replaced());
-            drop(fixture.lock(1).await);
-        } else {
-            fixture.fake.set_registration(replaced());
-            fixture.pass(1_000).await;
+        match found_by {
+            "the first registration" => {
+                fixture.fake.set_registration(replaced());
+                fixture.pass(1_000).await;
+            }
+            "a call" => {
+                fixture.fake.answer_lock(replaced());
+                drop(fixture.lock(1).await);
+            }
+            _ => {
+                fixture.pass(1).await;
+                fixture.fake.set_registration(replaced());
+                fixture.fake.answer_lock(Answer::Abstains(Abstention::NotRegistered));
+                drop(fixture.lock(1).await);
+            }
         }
         let registered = Registration { incarnation: None, quarantine: None };
         fixture.fake.set_registration(Answer::Registered(registered));
@@ -466,7 +475,7 @@ async fn a_client_uses_a_replaced_node_never_again() {
         let answer = fixture.lock(2).await;
         let is_refused =
             matches!(&answer[..], [Answer::Error(error)] if error.replaced_by() == Some("10.0.0.4:6379"));
-        assert!(is_refused, "found by a call: {is_found_by_call}: {answer:?}");
+        assert!(is_refused, "found by {found_by}: {answer:?}");
     }
 }
 
