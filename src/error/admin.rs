@@ -235,8 +235,9 @@ pub enum AdminError {
 fn unless_replaced(metadata: &str, remedy: &str) -> String {
     match (Fingerprint::replacement_in(metadata), Fingerprint::joining_in(metadata)) {
         (Some(new), _) => format!(
-            "because it was replaced by {}: name that server in its place; while any client has the old list of nodes, \
-             do not flush this server, and start no other server at its address",
+            "because it was replaced by {} in that quorum: if the address is right, name that server in its place; while any \
+             client of that quorum has the old list of nodes, do not flush this server, and start no other server at its \
+             address",
             Printable(new)
         ),
         (None, Some(old)) => format!(

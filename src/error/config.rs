@@ -236,7 +236,8 @@ fn remedy(difference: &str) -> &'static str {
             "a newer version of redquorum made this quorum: update this client"
         }
         _ if difference.starts_with("it has (closed for ") && difference.contains(" replaced by ") => {
-            "the node was replaced by the server at that address: give this client the new list of nodes"
+            "the node was replaced in its quorum by the server at that address: if this client belongs to that quorum, give \
+             the client the new list of nodes; otherwise correct the address of the node"
         }
         _ if difference.starts_with("it has (closed for ") && difference.contains(" in place of ") => {
             "a replacement has closed this server, which votes after its end: run the same `redquorum replace` or \

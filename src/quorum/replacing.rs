@@ -695,7 +695,8 @@ impl<'a> Replacing<'a> {
     /// Returns the error of an old node that is not open for the quorum.
     fn wrong_old(&self, theirs: &Fingerprint) -> AdminError {
         let node = self.address(self.before);
-        if let Some(by) = theirs.replacement() {
+        // A node that was replaced in another quorum shows a wrong address, or a move since.
+        if let Some(by) = self.ours.replacement_of(theirs.as_str()) {
             return AdminError::AlreadyReplaced { node, by: by.into() };
         }
         // The node that it was to stand in for may vote.

@@ -112,11 +112,6 @@ impl Fingerprint {
         Self::new(&format!("{CLOSED}{}{REPLACED}{new}", self.0.text))
     }
 
-    /// Returns the address of the server that stands in for the node, if this is the fingerprint of a replaced node.
-    pub(crate) fn replacement(&self) -> Option<&str> {
-        Self::replacement_in(&self.0.text)
-    }
-
     /// Returns the address of the server that stands in for the node, if this text is the fingerprint of a replaced node
     /// of this configuration.
     pub(crate) fn replacement_of<'t>(&self, text: &'t str) -> Option<&'t str> {
@@ -124,10 +119,17 @@ impl Fingerprint {
         (!new.contains(' ')).then_some(new)
     }
 
-    /// Returns the same as [`replacement`](Self::replacement), for the text of a fingerprint.
+    /// Returns the address of the server that stands in for the node, if this text is the fingerprint of a node that was
+    /// replaced in any quorum.
     pub(crate) fn replacement_in(text: &str) -> Option<&str> {
-        let (_ours, new) = text.strip_prefix(CLOSED)?.rsplit_once(REPLACED)?;
-        (!new.contains(' ')).then_some(new)
+        Self::replaced_in(text).map(|(_quorum, new)| new)
+    }
+
+    /// Returns the fingerprint of the quorum and the address of the server that stands in for the node, if this text is
+    /// the fingerprint of a node that was replaced in any quorum.
+    pub(crate) fn replaced_in(text: &str) -> Option<(&str, &str)> {
+        let (quorum, new) = text.strip_prefix(CLOSED)?.rsplit_once(REPLACED)?;
+        (!new.contains(' ')).then_some((quorum, new))
     }
 
     /// Returns the fingerprint of a new server that is to stand in for the node at the address `old` in this
@@ -273,7 +275,8 @@ mod tests {
         let replaced = ours.replaced_by("10.0.0.4:6379");
         let text = "closed for name=a replaced by b nodes=3 replaced by 10.0.0.4:6379";
         assert_eq!(replaced.to_string(), text);
-        assert_eq!(replaced.replacement(), Some("10.0.0.4:6379"));
+        assert_eq!(Fingerprint::replacement_in(text), Some("10.0.0.4:6379"));
+        assert_eq!(Fingerprint::replaced_in(text), Some((ours.as_str(), "10.0.0.4:6379")));
         assert_eq!(ours.replacement_of(text), Some("10.0.0.4:6379"));
         assert_eq!(Fingerprint::new("name=a").replacement_of(text), None, "of another configuration");
         let joining = ours.joining_by("10.0.0.3:6379", "1");
@@ -284,7 +287,7 @@ mod tests {
         assert_eq!((joining.joining_for(&replaced), replaced.joining_for(&ours)), (None, None));
         assert!(replaced.is_closed() && joining.is_closed());
         for other in [ours.clone(), joining, ours.closed_by(&Fingerprint::new("name=b"), "1")] {
-            assert_eq!(other.replacement(), None, "{other}");
+            assert_eq!(Fingerprint::replacement_in(other.as_str()), None, "{other}");
             assert!(!other.is_closed_from(&ours), "{other}");
         }
     }

@@ -163,15 +163,21 @@ pub enum NodeError {
 
 /// Returns the text for a node with this fingerprint, which a client of another quorum meets.
 fn text_of_wrong_quorum(fingerprint: &str) -> String {
-    match Fingerprint::replacement_in(fingerprint) {
-        Some(new) => format!("the node was {}", replaced_by(new)),
+    match text_of_replacement(fingerprint) {
+        Some(replaced) => format!("the node was {replaced}"),
         None => format!("the node belongs to another quorum ({})", Printable(fingerprint)),
     }
 }
 
-/// Returns the words for a node that was replaced by the server at this address.
-pub(super) fn replaced_by(new: &str) -> String {
-    format!("replaced by {}: restart this client with the new list of nodes", Printable(new))
+/// Returns the words for a node with this fingerprint if the node was replaced. They name the quorum, which is another one
+/// than that of the client if an address is wrong.
+pub(super) fn text_of_replacement(fingerprint: &str) -> Option<String> {
+    let (quorum, new) = Fingerprint::replaced_in(fingerprint)?;
+    let (quorum, new) = (Printable(quorum), Printable(new));
+    Some(format!(
+        "replaced by {new} in the quorum ({quorum}): if this is the quorum of this client, restart the client with the new \
+         list of nodes; otherwise correct the address of the node"
+    ))
 }
 
 /// Returns the words for the clock of a node that is ahead, or behind.
@@ -221,7 +227,8 @@ fn is_about_keys(text: &str) -> bool {
 impl NodeError {
     /// Returns the address of the server that stands in for the node, as `HOST:PORT`, if
     /// [`admin::replace`](crate::admin::replace) has replaced the node. The client works with the other nodes, and takes
-    /// the new list of nodes at its next start.
+    /// the new list of nodes at its next start. If the address of the node is wrong, this is a server of another quorum,
+    /// which the text of the error names.
     #[must_use]
     pub fn replaced_by(&self) -> Option<&str> {
         self.wrong_quorum().and_then(Fingerprint::replacement_in)

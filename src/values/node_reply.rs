@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::values::{Fingerprint, LeaseId, NodeError, Printable, node_error::replaced_by};
+use crate::values::{Fingerprint, LeaseId, NodeError, Printable, node_error::text_of_replacement};
 
 /// The reply of one node to one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,8 @@ pub(crate) struct RepliesInWords<'a> {
 
 impl Refusal {
     /// Returns the address of the server that stands in for the node, as `HOST:PORT`, if
-    /// [`admin::replace`](crate::admin::replace) has replaced the node.
+    /// [`admin::replace`](crate::admin::replace) has replaced the node. If the address of the node is wrong, this is a
+    /// server of another quorum, which the text of the refusal names.
     #[must_use]
     pub fn replaced_by(&self) -> Option<&str> {
         match self {
@@ -192,8 +193,8 @@ impl fmt::Display for Refusal {
             }
             Self::Superseded => f.write_str("lost or superseded"),
             Self::CountMismatch { recorded } => write!(f, "the latch has the count {recorded} there"),
-            Self::WrongQuorum { fingerprint } => match Fingerprint::replacement_in(fingerprint) {
-                Some(new) => f.write_str(&replaced_by(new)),
+            Self::WrongQuorum { fingerprint } => match text_of_replacement(fingerprint) {
+                Some(replaced) => f.write_str(&replaced),
                 None => write!(f, "belongs to another quorum ({})", Printable(fingerprint)),
             },
         }

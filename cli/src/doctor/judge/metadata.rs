@@ -32,10 +32,18 @@ const REPLACED: &str = " replaced by ";
 /// The words before the address of the old node, in the fingerprint of a server that a replacement has not opened yet.
 const JOINING: &str = " in place of ";
 
-/// Returns the address of the server that stands in for a replaced node.
-fn replacement(fingerprint: &str) -> Option<&str> {
-    let (_ours, new) = fingerprint.strip_prefix(CLOSED)?.rsplit_once(REPLACED)?;
-    (!new.contains(' ')).then_some(new)
+/// The replacement of a node.
+struct Replacement<'f> {
+    /// The fingerprint of the quorum.
+    quorum: &'f str,
+    /// The address of the server that stands in for the node.
+    new: &'f str,
+}
+
+/// Returns the replacement of a node with this fingerprint; `None` if the node was not replaced.
+fn replacement(fingerprint: &str) -> Option<Replacement<'_>> {
+    let (quorum, new) = fingerprint.strip_prefix(CLOSED)?.rsplit_once(REPLACED)?;
+    (!new.contains(' ')).then_some(Replacement { quorum, new })
 }
 
 /// Returns the address of the old node that a closed server is to stand in for.
@@ -58,9 +66,18 @@ pub(super) fn is_moving(facts: &Facts) -> bool {
 pub(super) fn fingerprint(server: &ServerFacts, expected: &ExpectedSettings, is_moving: bool) -> Finding {
     let ours = &expected.fingerprint;
     if let Ok(Some(NodeMetadata { fingerprint, .. })) = &server.metadata {
-        if let Some(new) = replacement(fingerprint) {
-            let remedy = "give these settings, and every client, the new address, and stop this server";
-            return Finding::fail("metadata", format!("the node was replaced by {new}"), remedy);
+        match replacement(fingerprint) {
+            Some(Replacement { quorum, new }) if quorum == *ours => {
+                let remedy = "give these settings, and every client, the new address, and stop this server";
+                return Finding::fail("metadata", format!("the node was replaced by {new}"), remedy);
+            }
+            Some(Replacement { quorum, new }) => {
+                let remedy = "correct the address; if this quorum had those settings before, give these settings the new \
+                              address";
+                let text = format!("the node was replaced by {new} in another quorum: it had ({quorum})");
+                return Finding::fail("metadata", text, remedy);
+            }
+            None => {}
         }
         if let Some(old) = joining_for(fingerprint, ours) {
             let remedy = "run the same `redquorum replace --old URL --new URL` again";

@@ -686,6 +686,16 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     ),
     (
         |facts| {
+            let fingerprint = "closed for name=b replaced by d:1".to_owned();
+            server(facts).metadata =
+                Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint }))
+        },
+        "metadata",
+        Level::Fail,
+        "the node was replaced by d:1 in another quorum: it had (name=b); correct the address",
+    ),
+    (
+        |facts| {
             let fingerprint = format!("closed for {FINGERPRINT} in place of c:1 by 7");
             server(facts).metadata =
                 Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint }))
