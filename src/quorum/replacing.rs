@@ -79,7 +79,8 @@ impl Replacement {
     ///
     /// If the statement is wrong, two servers vote in place of one, and two clients may hold one lock. If the old node
     /// answers with its metadata, the statement changes nothing. A server that answers with an error, such as a refused
-    /// password, is not gone.
+    /// password, or that closes the connection, is not gone. A refused connection, an unknown or unreachable host, and a
+    /// timeout are no answer. A firewall or a load balancer may refuse connections to a server that runs.
     pub fn old_is_gone(self) -> Self {
         Self { is_old_gone: true, ..self }
     }

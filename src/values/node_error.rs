@@ -11,9 +11,14 @@ use crate::values::{ClosedReason, Fingerprint, Printable};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
-    /// The request was not sent, because there is no connection: refused, reset, or an unknown host.
+    /// The request was not sent, because there is no connection: refused, or an unknown or unreachable host.
     #[error("unreachable: {}", Printable(.0))]
     Unreachable(Arc<str>),
+    /// The request was not executed, for this reason, although the server may run: the server closed the new connection
+    /// without a reason, had a full queue of new connections, had lost the script, or is another server than before, or
+    /// this client could not open a socket.
+    #[error("not executed: {}", Printable(.0))]
+    NotExecuted(Arc<str>),
     /// The request was not sent, because a step of opening a connection had no answer in time. The text names the step.
     #[error("unreachable: {}", Printable(.0))]
     DialTimedOut(Arc<str>),
@@ -243,8 +248,8 @@ impl NodeError {
         }
     }
 
-    /// Whether nothing has answered. Any other error is from a server that runs, or from this client: a server that closes
-    /// the connection has answered, too.
+    /// Whether nothing has answered: no listener, an unknown or unreachable host, or a timeout. Any other error is from a
+    /// server that runs, or from this client. A server that closes the connection has answered.
     pub(crate) fn is_silence(&self) -> bool {
         matches!(self, Self::Unreachable(_) | Self::TimedOut | Self::DialTimedOut(_) | Self::Unresponsive)
     }
@@ -254,6 +259,7 @@ impl NodeError {
         matches!(
             self,
             Self::Unreachable(_)
+                | Self::NotExecuted(_)
                 | Self::DialTimedOut(_)
                 | Self::Handshake(_)
                 | Self::Unresponsive
@@ -365,6 +371,7 @@ mod tests {
         let foreign = || Arc::from("it's\n\u{1b}[2J\u{202e}");
         for error in [
             NodeError::Unreachable(foreign()),
+            NodeError::NotExecuted(foreign()),
             NodeError::DialTimedOut(foreign()),
             NodeError::NoAuth(foreign()),
             NodeError::NoCredentials(foreign()),
@@ -383,6 +390,38 @@ mod tests {
             assert!(text.contains("it's\\n\\u{1b}[2J\\u{202e}"), "{text:?}");
             assert!(!text.contains(|char: char| char == '\u{202e}' || char.is_control()), "{text:?}");
         }
+    }
+
+    /// A node that was silent may be stated to be gone.
+    #[test]
+    fn a_server_that_closes_the_connection_or_refuses_the_call_is_not_silent() {
+        let why = || Arc::from("why");
+        for silent in [
+            NodeError::Unreachable(why()),
+            NodeError::DialTimedOut(why()),
+            NodeError::TimedOut,
+            NodeError::Unresponsive,
+        ] {
+            assert!(silent.is_silence(), "{silent}");
+        }
+        for answered in [
+            NodeError::NotExecuted(why()),
+            NodeError::Disconnected,
+            NodeError::Loading,
+            NodeError::Handshake(Arc::new(NodeError::Tls(why()))),
+            NodeError::NoMaster(why()),
+            NodeError::Overloaded,
+        ] {
+            assert!(!answered.is_silence(), "{answered}");
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_replaced_node_names_the_quorum_and_the_new_server() {
+        let error = NodeError::WrongQuorum("closed for name=b nodes=3 replaced by d:1".into());
+        assert_eq!(error.replaced_by(), Some("d:1"));
+        let text = error.to_string();
+        assert!(text.starts_with("the node was replaced by d:1 in the quorum (name=b nodes=3): "), "{text}");
     }
 
     #[test]

@@ -683,14 +683,27 @@ async fn a_begin_or_an_end_of_an_earlier_call_is_no_statement_that_the_old_node_
     }
 }
 
-/// A server that closes the connection runs.
+/// A server that closes the connection runs: an established one, or each new one.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_closes_the_connection_is_not_gone() {
+    for error in [NodeError::Disconnected, NodeError::NotExecuted("closed".into())] {
+        let fixture = Fixture::new().await;
+        fixture.cluster.servers()[OLD].behave(Behaviour::Failing(error.clone()));
+        let refused = AdminError::OldRefuses { node: address(OLD).into(), error };
+        assert_eq!(fixture.replace(true).await, Err(refused));
+    }
+}
+
+/// The call reaches a node of another quorum, in which another server stands in for the node.
+#[tokio::test(start_paused = true)]
+async fn an_old_node_that_was_replaced_in_another_quorum_names_no_server_of_this_one() {
     let fixture = Fixture::new().await;
-    let error = NodeError::Disconnected;
-    fixture.cluster.servers()[OLD].behave(Behaviour::Failing(error.clone()));
-    let refused = AdminError::OldRefuses { node: address(OLD).into(), error };
-    assert_eq!(fixture.replace(true).await, Err(refused));
+    let replaced = Fingerprint::new("name=b").replaced_by(&address(4));
+    fixture.set_fingerprint(&OLD_LIST, OLD, replaced.clone()).await;
+    let error = fixture.replace(false).await.unwrap_err();
+    let other = AdminError::OtherQuorum { node: address(OLD).into(), metadata: replaced.to_string().into() };
+    assert_eq!(error, other);
+    assert!(error.to_string().contains("(closed for name=b replaced by node-4:6379)"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
