@@ -108,6 +108,22 @@ pub struct Abandoned {
     pub new: Arc<str>,
     /// The replies of the other nodes: `Done` if the node has no begin of the replacement any more.
     pub replies: NodeReplies,
+    /// Whether a node had recorded the replacement, or the new server was closed for it. If not, the call has changed
+    /// nothing, and may have named other servers than the call that began the replacement.
+    pub was_begun: bool,
+    /// The addresses of the old node and of the new server of another replacement that was begun, by the record of a node,
+    /// and has neither ended nor been abandoned.
+    pub unfinished: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// What [`abandon_with`] has found and done.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct AbandonedRecords {
+    pub(super) replies: NodeReplies,
+    /// As [`Abandoned::was_begun`].
+    pub(super) was_begun: bool,
+    /// As [`Abandoned::unfinished`].
+    pub(super) unfinished: Option<Pair>,
 }
 
 impl fmt::Debug for Replacement {
@@ -212,9 +228,11 @@ pub async fn abandon_replacement(
 ) -> Result<Abandoned, AdminError> {
     let lists = quorum.replacing(replacement)?;
     let (old, new) = (lists.before.start_to_change()?, lists.after.start_to_change()?);
-    let replies = abandon_with(&old, &new, lists.node, replacement.is_old_gone).await?;
+    let AbandonedRecords { replies, was_begun, unfinished } =
+        abandon_with(&old, &new, lists.node, replacement.is_old_gone).await?;
+    let unfinished = unfinished.map(|Pair { old, new }| (old.into(), new.into()));
     let [old, new] = [old, new].map(|client| address_of(&client.context, lists.node));
-    Ok(Abandoned { old, new, replies })
+    Ok(Abandoned { old, new, replies, was_begun, unfinished })
 }
 
 /// Returns the address of the node with this index.
@@ -245,12 +263,12 @@ pub(crate) async fn replace_with(
 }
 
 /// Abandons the replacement of the node with this index, as [`abandon_replacement`].
-pub(crate) async fn abandon_with(
+pub(super) async fn abandon_with(
     old: &Client,
     new: &Client,
     node: usize,
     is_old_gone: bool,
-) -> Result<NodeReplies, AdminError> {
+) -> Result<AbandonedRecords, AdminError> {
     let replacing = Replacing::new(old, new, node, true, is_old_gone);
     while_open(old, while_open(new, replacing.abandon())).await
 }
@@ -437,7 +455,7 @@ impl<'a> Replacing<'a> {
     }
 
     /// Abandons the replacement.
-    async fn abandon(&self) -> Result<NodeReplies, AdminError> {
+    async fn abandon(&self) -> Result<AbandonedRecords, AdminError> {
         self.check_settings()?;
         let order = self.others_in_order();
         let ask = |node: usize| Some(if node == self.node { inspection() } else { reading() });
@@ -453,9 +471,12 @@ impl<'a> Replacing<'a> {
             Answer::Recorded { text } => Some(ReplacementRecord::read(text)),
             _ => None,
         });
+        let records: Vec<ReplacementRecord> = records.collect();
+        let mut was_begun = records.iter().any(|record| record.contains(&self.pair));
+        let unfinished = records.iter().find_map(|record| record.unfinished_beside(&self.pair)).cloned();
         let abandoned = |record: &ReplacementRecord| record.abandon(&self.pair);
-        for record in records {
-            abandoned(&record).map_err(|conflict| self.excluded(conflict))?;
+        for record in &records {
+            abandoned(record).map_err(|conflict| self.excluded(conflict))?;
         }
         // The new server comes first: a call that has not yet begun on every node finds another fingerprint there.
         if let Some(Some(Answer::Inspected(InspectAnswer { fingerprint: Some(theirs), .. }))) =
@@ -466,10 +487,16 @@ impl<'a> Replacing<'a> {
             let to = self.ours.joining_by(&self.pair.old, &by);
             let close = Operation::Reconfigure(Reconfigure { from: theirs.clone(), to, record: None });
             self.change_new([close]).await?;
+            was_begun = true;
         }
         // Then the old node: a call that has not retired it can no longer do so.
         match self.ask_old(&[]).await {
-            Ok(OldNode::Open) => drop(self.change_record(self.before, self.node, abandoned).await?),
+            Ok(OldNode::Open) => {
+                if let Answer::Recorded { text } = self.ask(self.before, reading()).await {
+                    was_begun |= ReplacementRecord::read(&text).contains(&self.pair);
+                }
+                self.change_record(self.before, self.node, abandoned).await?;
+            }
             Ok(OldNode::Retired) => return Err(self.excluded(self.replaced())),
             // A node of another quorum is never retired in this one. A give-up of a move may open its nodes again.
             Err(AdminError::OtherQuorum { metadata, .. })
@@ -493,7 +520,7 @@ impl<'a> Replacing<'a> {
                 *slot = reply;
             }
         }
-        Ok(self.after.replies(replies))
+        Ok(AbandonedRecords { replies: self.after.replies(replies), was_begun, unfinished })
     }
 
     /// Returns an error if the running clients could not go on without the old node, or if the new server could vote

@@ -71,6 +71,19 @@ struct AbandonOutput {
     new: String,
     /// The nodes that may still have the replacement on record, and their replies.
     missed: Vec<String>,
+    /// Whether a node had recorded the replacement, or the new server was closed for it.
+    was_begun: bool,
+    /// Another replacement that was begun, if a node has recorded one.
+    unfinished: Option<UnfinishedOutput>,
+}
+
+/// A replacement that was begun, and has neither ended nor been abandoned.
+#[derive(Debug, Serialize)]
+struct UnfinishedOutput {
+    /// The address of the old node.
+    old: String,
+    /// The address of the new server.
+    new: String,
 }
 
 /// The output of `replace`.
@@ -137,7 +150,8 @@ impl Replace {
 }
 
 impl Replace {
-    /// Abandons the replacement, and prints the nodes that did not answer.
+    /// Abandons the replacement, and prints the nodes that did not answer. If nothing was begun, the addresses may be wrong,
+    /// so another replacement that was begun is an error.
     async fn abandon(
         &self,
         app: &App,
@@ -145,12 +159,19 @@ impl Replace {
         replacement: &Replacement,
     ) -> Result<Exit, Failure> {
         let abandoned = admin::abandon_replacement(&settings.builder(), replacement).await;
-        let Abandoned { old, new, replies, .. } = abandoned.map_err(explained)?;
+        let Abandoned { old, new, replies, was_begun, unfinished, .. } = abandoned.map_err(not_abandoned)?;
         let is_missed = |reply: &NodeReply| !matches!(reply, NodeReply::Done | NodeReply::NotAsked);
         let missed = replies.iter().filter(|(_, reply)| is_missed(reply));
         let missed: Vec<String> = missed.map(|(node, reply)| format!("{node}: {reply}")).collect();
-        let exit = if missed.is_empty() { Exit::Success } else { Exit::NoQuorum };
-        app.output.print(&AbandonOutput { old: old.to_string(), new: new.to_string(), missed })?;
+        let exit = match (missed.is_empty(), was_begun || unfinished.is_none()) {
+            (false, _) => Exit::NoQuorum,
+            (true, true) => Exit::Success,
+            (true, false) => Exit::Config,
+        };
+        let unfinished =
+            unfinished.map(|(old, new)| UnfinishedOutput { old: old.to_string(), new: new.to_string() });
+        let (old, new) = (old.to_string(), new.to_string());
+        app.output.print(&AbandonOutput { old, new, missed, was_begun, unfinished })?;
         Ok(exit)
     }
 }
@@ -171,6 +192,16 @@ fn interrupted(signal: Signal) -> Failure {
         "{signal} interrupted the replacement: run the same command again to continue or to check it"
     );
     Failure::new(Exit::Signal(signal as u8), message)
+}
+
+/// Adds the remedy to the error of a replacement that cannot be abandoned.
+fn not_abandoned(error: AdminError) -> Failure {
+    let is_replaced = matches!(error, AdminError::AlreadyReplaced { .. });
+    let failure = explained(error);
+    if !is_replaced {
+        return failure;
+    }
+    Failure { message: format!("{}; both without `--abandon`", failure.message), ..failure }
 }
 
 /// Adds the remedy to an error, and names an argument of the call as the option of the command.
@@ -199,16 +230,26 @@ fn names_an_argument(error: &AdminError) -> bool {
 
 impl fmt::Display for AbandonOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { old, new, missed } = self;
-        write!(f, "the replacement of {old} by {new} is abandoned")?;
-        if missed.is_empty() {
-            return Ok(());
+        let Self { old, new, missed, was_begun, unfinished } = self;
+        match was_begun {
+            true => write!(f, "the replacement of {old} by {new} is abandoned")?,
+            false => write!(f, "no node has recorded a replacement of {old} by {new}")?,
         }
-        writeln!(f, ", except on these nodes:")?;
-        for node in missed {
-            writeln!(f, "  {node}")?;
+        if !missed.is_empty() {
+            let words =
+                if *was_begun { ", except on these nodes" } else { ", but these nodes showed no record" };
+            writeln!(f, "{words}:")?;
+            for node in missed {
+                writeln!(f, "  {node}")?;
+            }
+            f.write_str("run the same command again when they answer")?;
         }
-        f.write_str("run the same command again when they answer")
+        match unfinished {
+            Some(UnfinishedOutput { old, new }) => {
+                write!(f, "\nanother replacement was begun: of {old} by {new}")
+            }
+            None => Ok(()),
+        }
     }
 }
 

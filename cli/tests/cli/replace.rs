@@ -208,6 +208,17 @@ async fn a_replacement_that_was_interrupted_is_abandoned() {
         assert!(stderr(&refused).contains(words), "{words}: {}", stderr(&refused));
     }
     assert!(!stderr(&refused).contains("admin::"), "{}", stderr(&refused));
+    let mut mistyped = redquorum(["--config", &fixture.config("old"), "replace", "--abandon"]);
+    mistyped.args(["--old", &fixture.url(2), "--new", "redis://127.0.0.1:1"]);
+    let mistyped = output(mistyped).await;
+    assert_eq!(exit_code(&mistyped), 78, "{}", stderr(&mistyped));
+    let lines = format!(
+        "no node has recorded a replacement of {} by 127.0.0.1:1\nanother replacement was begun: of {} by {}\n",
+        fixture.node(2),
+        fixture.node(2),
+        fixture.node(3)
+    );
+    assert_eq!(stdout(&mistyped), lines);
     let abandoned = output(fixture.replace(&["--abandon"])).await;
     assert_eq!(exit_code(&abandoned), 0, "{}", stderr(&abandoned));
     let line = format!("the replacement of {} by {} is abandoned\n", fixture.node(2), fixture.node(3));
@@ -218,4 +229,11 @@ async fn a_replacement_that_was_interrupted_is_abandoned() {
     assert_eq!(exit_code(&late), 69, "{}", stderr(&late));
     let missed = json(&late)[0]["missed"].to_string();
     assert!(missed.contains(&fixture.node(1)) && missed.contains("replaced by"), "{missed}");
+    assert_eq!(json(&late)[0]["was_begun"], false);
+    // The node is retired.
+    let mut ended = redquorum(["--config", &fixture.config("old"), "replace", "--abandon"]);
+    ended.args(["--old", &fixture.url(1), "--new", &fixture.url(3)]);
+    let ended = output(ended).await;
+    assert_eq!(exit_code(&ended), 78, "{}", stderr(&ended));
+    assert!(stderr(&ended).contains("without `--abandon`"), "{}", stderr(&ended));
 }

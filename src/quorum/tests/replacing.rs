@@ -133,7 +133,8 @@ impl Fixture {
 
     /// Abandons the replacement of the old node by this server.
     async fn abandon_by(&self, new: usize, is_old_gone: bool) -> Result<NodeReplies, AdminError> {
-        abandon_with(&self.client(&OLD_LIST), &self.client(&[0, 1, new]), REPLACED, is_old_gone).await
+        let (old, new) = (self.client(&OLD_LIST), self.client(&[0, 1, new]));
+        abandon_with(&old, &new, REPLACED, is_old_gone).await.map(|abandoned| abandoned.replies)
     }
 
     /// Changes the record of a server of the old list, which has to be `from`.
@@ -770,6 +771,27 @@ async fn an_abandoned_replacement_prevents_no_other_one() {
     assert_eq!(replace_gone_by(&fixture, &OLD_LIST, &[0, 1, 4]).await, Err(unfinished));
     assert_eq!(fixture.abandon(false).await.unwrap().done(), 2);
     assert_eq!(replace_gone_by(&fixture, &OLD_LIST, &[0, 1, 4]).await, Ok(()));
+}
+
+/// A wrong address of a call that abandons leaves the begin of the replacement on the nodes.
+#[tokio::test(start_paused = true)]
+async fn an_abandon_names_the_replacement_that_was_begun_with_other_servers() {
+    let fixture = Fixture::new().await;
+    let abandon_by = async |new: usize| {
+        let client = |list: &[usize]| fixture.client(list);
+        let abandoned =
+            abandon_with(&client(&OLD_LIST), &client(&[0, 1, new]), REPLACED, false).await.unwrap();
+        (abandoned.was_begun, abandoned.unfinished.map(|pair| (pair.old, pair.new)))
+    };
+    assert_eq!(abandon_by(NEW).await, (false, None));
+    fixture.set_record(1, "", &format!("{} by {} begun x", address(OLD), address(NEW))).await;
+    let begun = Some((address(OLD), address(NEW)));
+    assert_eq!(abandon_by(4).await, (false, begun));
+    assert_eq!(abandon_by(NEW).await, (true, None));
+    // Only the old node has the begin.
+    fixture.set_record(OLD, "", &format!("{} by {} begun x", address(OLD), address(NEW))).await;
+    assert_eq!(abandon_by(NEW).await, (true, None));
+    assert_eq!(abandon_by(NEW).await, (false, None));
 }
 
 /// The old node loses the mark of its retirement and votes, while a call is about to open the new server. A second call has
