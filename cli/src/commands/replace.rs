@@ -135,7 +135,7 @@ impl Replace {
                      server was put in its place before, two clients can hold one lock.\nIs the server gone for good, \
                      so that nothing starts it again or its address leads nowhere, and is this its only replacement?"
                 );
-                if !consent::ask(question).await? {
+                if !consent::ask(question, "--old-is-gone").await? {
                     let message = format!("{node} was not replaced: start it, and run the command again");
                     return Err(Failure::new(Exit::Declined, message));
                 }
