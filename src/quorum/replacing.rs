@@ -1023,7 +1023,7 @@ impl Attempt<'_> {
             if self.old != OldNode::Retired {
                 self.withdraw().await;
             }
-            return Err(self.explained(error));
+            return Err(self.explained(self.unless_superseded(error)));
         }
         if !self.is_opened() {
             match self.end_old().await {
@@ -1033,7 +1033,7 @@ impl Attempt<'_> {
                     if !self.has_sent_retirement && self.old != OldNode::Retired {
                         self.withdraw().await;
                     }
-                    return ended.map(|_| Outcome::Again);
+                    return ended.map(|_| Outcome::Again).map_err(|error| self.unless_superseded(error));
                 }
             }
         }
@@ -1088,6 +1088,14 @@ impl Attempt<'_> {
         if absent.is_empty() { Ok(()) } else { Err(self.replacing.others_needed(&absent)) }
     }
 
+    /// Returns the error of an old node that another call has retired for the same new server in the meantime.
+    fn unless_superseded(&self, error: AdminError) -> AdminError {
+        let Pair { old, new } = &self.replacing.pair;
+        let is_same =
+            matches!(&error, AdminError::AlreadyReplaced { node, by } if **node == **old && **by == **new);
+        if is_same { self.replacing.excluded(Conflict::Superseded) } else { error }
+    }
+
     /// Returns the error of other nodes that are needed after the end of the old node.
     fn after_end(&self, error: AdminError) -> AdminError {
         match error {
@@ -1137,12 +1145,18 @@ impl Attempt<'_> {
         mutation::altered(Mutation::WithdrawAny, withdrawn, |_| ReplacementRecord::default())
     }
 
+    /// Returns the fingerprint by which this attempt closes the new server.
+    fn joining(&self) -> Fingerprint {
+        let Replacing { ours, pair, .. } = self.replacing;
+        ours.joining_by(&pair.old, &self.id)
+    }
+
     /// Closes the new server with a fingerprint of this attempt, so that no client registers it or gets its votes before
     /// the end of the old node, and no earlier attempt can open it.
     async fn close_new(&mut self) -> Result<(), AdminError> {
         let replacing = self.replacing;
         let Replacing { ours, pair, after, .. } = replacing;
-        let joining = ours.joining_by(&pair.old, &self.id);
+        let joining = self.joining();
         let close = |from: &Fingerprint, record: Option<RecordStep>| {
             Operation::Reconfigure(Reconfigure { from: from.clone(), to: joining.clone(), record })
         };
@@ -1295,8 +1309,9 @@ impl Attempt<'_> {
     }
 
     /// Waits until the new server votes. A server that restarts in the meantime begins its quarantine again. Returns whether
-    /// the old node may vote again, because it was not gone, or has lost the mark of its retirement.
-    async fn wait_until_new_votes(&self) -> Result<bool, AdminError> {
+    /// another attempt is needed: the old node may vote again, because it was not gone or has lost the mark of its
+    /// retirement, or the new server has lost its opening.
+    async fn wait_until_new_votes(&mut self) -> Result<bool, AdminError> {
         let replacing = self.replacing;
         let after = replacing.after;
         let connect_timeout = after.settings.connect_timeout;
@@ -1314,6 +1329,11 @@ impl Attempt<'_> {
                     if replacing.has_old_returned(end).await {
                         return Ok(true);
                     }
+                }
+                // The server has restarted with data from before its opening.
+                Answer::WrongQuorum { fingerprint } if *fingerprint == self.joining() => {
+                    self.new = NewServer::Joining(fingerprint.clone());
+                    return Ok(true);
                 }
                 Answer::WrongQuorum { fingerprint } if fingerprint.is_joining(&replacing.ours) => {
                     return Err(replacing.excluded(Conflict::Superseded));

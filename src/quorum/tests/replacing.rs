@@ -1208,6 +1208,41 @@ async fn an_old_node_that_returns_during_the_wait_is_retired_and_begins_the_wait
     assert_eq!(fixture.fingerprint_on(OLD).await, Some(replaced));
 }
 
+/// The server restarts with the data from before its opening.
+#[tokio::test(start_paused = true)]
+async fn a_new_server_that_is_set_back_during_its_quarantine_begins_it_again() {
+    let in_time = requests_until_open(false).await - 1;
+    let (fixture, gate) = (Fixture::new().await, Gate::new(in_time));
+    let call = stalled(fixture.replace_behind(&gate, false), &gate).await;
+    let joining = fixture.fingerprint_on(NEW).await.unwrap();
+    assert!(joining.contains(" in place of "), "{joining}");
+    gate.open().await;
+    let begin = tokio::time::Instant::now();
+    let setting_back = async {
+        sleep(Duration::from_secs(30)).await;
+        fixture.set_fingerprint(&NEW_LIST, NEW, Fingerprint::new(&joining)).await;
+    };
+    let (replaced, ()) = tokio::join!(call, setting_back);
+    assert_eq!(replaced, Ok(()));
+    assert!(begin.elapsed() > Duration::from_secs(90), "{:?}", begin.elapsed());
+}
+
+/// The same call has ended the replacement while this one stood still.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_the_same_call_overtakes_names_no_other_server() {
+    let mut superseded = 0;
+    for in_time in 0..requests_until_open(false).await {
+        let (fixture, gate) = (Fixture::new().await, Gate::new(in_time));
+        let first = stalled(fixture.replace_behind(&gate, false), &gate).await;
+        assert_eq!(fixture.replace(false).await, Ok(()), "{in_time}");
+        gate.open().await;
+        let first = first.await;
+        assert!(!matches!(first, Err(AdminError::AlreadyReplaced { .. })), "{in_time}: {first:?}");
+        superseded += usize::from(matches!(first, Err(AdminError::ReplacementSuperseded { .. })));
+    }
+    assert!(superseded > 0);
+}
+
 /// The new server is open already when the request to open it arrives, for example because it lost its data and was
 /// registered by a client.
 #[tokio::test(start_paused = true)]
