@@ -124,8 +124,11 @@ async fn open_asks_if_arrivals_are_missing() {
     assert_eq!(exit_code(&opened), 0, "{}", stdout(&opened));
     assert_eq!(exit_code(&wait_for_output(waiting).await), 0);
     let shown = stdout(&output(command_on(&cluster, ["latch", "l", "show"])).await);
+    // A node records no later arrivals once the waiting client has told it that the latch is open.
     for row in shown.lines().filter(|line| line.starts_with("127.0.0.1:")) {
-        assert_eq!(row.split_whitespace().skip(1).collect::<Vec<_>>(), ["3", "3"], "{shown}");
+        let numbers: Vec<u32> =
+            row.split_whitespace().skip(1).map(|number| number.parse().unwrap()).collect();
+        assert!(matches!(numbers[..], [1..=3, 3]), "{shown}");
     }
     assert!(shown.contains("\narrived: a; opened by "), "{shown}");
     assert!(shown.ends_with("\nlatch l is open: 3 of 3 arrivals (2 by open)\n"), "{shown}");
