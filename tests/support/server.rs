@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisResult, Value};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisResult, Value, aio::MultiplexedConnection,
+};
 use tokio::sync::Mutex;
 
 use super::container::ServerContainer;
@@ -16,6 +18,9 @@ use super::server_process::{PATIENCE, ServerProcess, port::Port};
 /// The number of attempts to start a server. An attempt fails if another program takes the reserved port
 /// first.
 const MAX_START_ATTEMPTS: usize = 5;
+
+/// The pause between two queries whether a Redis Cluster executes commands.
+const CLUSTER_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// An independent Redis server, whose address stays the same for its whole life.
 #[derive(Debug)]
@@ -177,11 +182,7 @@ impl Server {
     ///
     /// If the server refuses the connection or the command, or does not answer.
     pub async fn try_query<T: FromRedisValue>(&self, cmd: &Cmd) -> RedisResult<T> {
-        let patient = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(PATIENCE))
-            .set_response_timeout(Some(PATIENCE));
-        let client = Client::open(self.plain_url())?;
-        let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await?;
+        let mut connection = self.connect().await?;
         if self.options.is_redis_cluster() {
             return hash_tag::add_to(cmd).query_async(&mut connection).await;
         }
@@ -243,30 +244,46 @@ impl Server {
                 if let Some(failure) = host.failure().await {
                     return Err(failure);
                 }
-                let mut is_ready = self.try_query::<String>(&redis::cmd("PING")).await.is_ok();
-                if is_ready && self.options.is_redis_cluster() {
-                    is_ready = self.has_all_slots().await;
-                }
-                if is_ready {
-                    return Ok(());
+                if self.try_query::<String>(&redis::cmd("PING")).await.is_ok() {
+                    break;
                 }
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
+            if self.options.is_redis_cluster() {
+                self.wait_for_slots()
+                    .await
+                    .map_err(|error| format!("the cluster at {}: {error}", self.url()))?;
+            }
+            Ok(())
         };
         let too_late = |_| Err(format!("the server at {} does not answer", self.url()));
         tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(too_late)
     }
-}
 
-impl Server {
-    /// Gives all slots to a Redis Cluster of one server, unless the server has them. Returns whether the cluster executes
+    /// Gives all slots to a Redis Cluster of one server, unless the server has them, and waits until the cluster executes
     /// commands.
-    async fn has_all_slots(&self) -> bool {
+    ///
+    /// The two seconds until then are most of the time of many tests. Therefore all queries use one connection. With a
+    /// connection for each query, tests that start clusters would take the processors from the other tests.
+    async fn wait_for_slots(&self) -> RedisResult<()> {
+        let mut connection = self.connect().await?;
         let mut add = redis::cmd("CLUSTER");
         // A server that has the slots refuses the command.
-        drop(self.try_query::<Value>(add.arg("ADDSLOTSRANGE").arg(0).arg(16_383)).await);
-        let info = self.try_query::<String>(redis::cmd("CLUSTER").arg("INFO")).await;
-        info.is_ok_and(|info| info.contains("cluster_state:ok"))
+        drop(add.arg("ADDSLOTSRANGE").arg(0).arg(16_383).query_async::<Value>(&mut connection).await);
+        let mut info = redis::cmd("CLUSTER");
+        info.arg("INFO");
+        while !info.query_async::<String>(&mut connection).await?.contains("cluster_state:ok") {
+            tokio::time::sleep(CLUSTER_POLL_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// Opens a connection that waits long for each answer.
+    async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        let patient = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(Some(PATIENCE));
+        Client::open(self.plain_url())?.get_multiplexed_async_connection_with_config(&patient).await
     }
 }
 
