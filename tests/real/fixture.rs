@@ -28,13 +28,25 @@ async fn servers_of_a_cluster_are_independent() {
 
 #[test]
 fn a_reserved_port_is_locked_for_other_processes() {
-    let number = Port::reserve().number();
+    assert_reserved(Port::reserve().number());
+}
+
+/// The port that is higher by 10,000, by which the other servers of a Redis Cluster reach a server.
+#[tokio::test]
+async fn a_server_of_a_redis_cluster_has_a_reserved_bus_port() {
+    let options = ServerOptions::default().config("cluster-enabled", "yes");
+    let cluster = Cluster::start_as(Kind::Processes, 1, options).await;
+    let bus_port = cluster.server(0).port() + 10_000;
+    assert!(std::net::TcpStream::connect(("127.0.0.1", bus_port)).is_ok(), "no listener at port {bus_port}");
+    assert_reserved(bus_port);
+}
+
+/// Asserts that no other process can reserve this port.
+fn assert_reserved(port: u16) {
     let user = rustix::process::getuid().as_raw();
-    let lock = std::env::temp_dir().join(format!("redquorum-test-locks-{user}/port-{number}"));
-    assert!(
-        std::fs::File::open(lock).unwrap().try_lock().is_err(),
-        "another process could reserve port {number}"
-    );
+    let lock = std::env::temp_dir().join(format!("redquorum-test-locks-{user}/port-{port}"));
+    let file = std::fs::File::open(lock);
+    assert!(file.is_ok_and(|file| file.try_lock().is_err()), "another process could reserve port {port}");
 }
 
 #[tokio::test]

@@ -1,7 +1,5 @@
 //! The configuration of servers.
 
-use super::server_process::port::Port;
-
 /// The configuration of one server. The server gets the configuration on its command line.
 ///
 /// By default a server stores nothing on disk, so it restarts empty after a crash, like a Redis without
@@ -43,14 +41,13 @@ impl ServerOptions {
     /// Makes the server a Redis Cluster of one server. Such a cluster accepts commands two seconds after the start of the
     /// server, which no setting shortens. With a short node timeout, there is no longer delay.
     pub(super) fn into_redis_cluster(self) -> Self {
-        // By default, the port for other servers of the cluster is higher by 10,000, and may be an ephemeral port that a
-        // client has.
-        let bus_port = Port::reserve().number().to_string();
         let options = Self { is_redis_cluster: true, ..self };
-        options
-            .config("cluster-enabled", "yes")
-            .config("cluster-node-timeout", "500")
-            .config("cluster-port", &bus_port)
+        options.config("cluster-enabled", "yes").config("cluster-node-timeout", "500")
+    }
+
+    /// Whether the server listens at a bus port, for other servers of a Redis Cluster.
+    pub(super) fn has_bus_port(&self) -> bool {
+        self.config.iter().any(|(name, value)| name == "cluster-enabled" && value == "yes")
     }
 
     pub(super) fn is_redis_cluster(&self) -> bool {

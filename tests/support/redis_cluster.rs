@@ -12,7 +12,7 @@ use super::{
     options::ServerOptions,
     proxy::{Direction, Proxy},
     server::Server,
-    server_process::PATIENCE,
+    server_process::{PATIENCE, port::BUS_PORT_OFFSET},
 };
 
 /// The number of shards: masters that each have a third of the slots, and one replica.
@@ -20,9 +20,6 @@ const SHARDS: usize = 3;
 
 /// The number of slots of every Redis Cluster.
 const SLOTS: usize = 16_384;
-
-/// The difference between the port of a server and the port at which the other servers of its cluster reach it.
-const BUS_PORT_OFFSET: u16 = 10_000;
 
 /// A Redis Cluster of three masters and three replicas, which run as processes.
 ///

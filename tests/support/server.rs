@@ -50,11 +50,11 @@ impl Server {
     }
 
     async fn try_start(kind: Kind, options: &ServerOptions, reaper: &Reaper) -> Result<Self, String> {
-        let port = Port::reserve();
         let options = match kind {
             Kind::RedisClusters => options.clone().into_redis_cluster(),
             Kind::Processes | Kind::Containers => options.clone(),
         };
+        let port = if options.has_bus_port() { Port::reserve_with_bus_port() } else { Port::reserve() };
         let host = match kind {
             Kind::Processes | Kind::RedisClusters => {
                 let directory = reaper.directory().join(port.number().to_string());

@@ -4,7 +4,10 @@ use std::net::{Ipv4Addr, TcpStream};
 
 use redis::{Client, FromRedisValue};
 
-use crate::node::redis::tests::server_process::{PATIENCE, ServerProcess, port::Port};
+use crate::node::redis::tests::server_process::{
+    PATIENCE, ServerProcess,
+    port::{BUS_PORT_OFFSET, Port},
+};
 
 /// A running server without persistence.
 #[derive(Debug)]
@@ -46,11 +49,10 @@ impl Server {
 
     /// Starts a server of a cluster that has no slots. Returns the server and the port for other servers of the cluster.
     pub(super) fn start_without_slots() -> (Self, String) {
-        // By default, this port is higher by 10,000, and may be an ephemeral port that a client has.
-        let bus_port = Port::reserve().number().to_string();
-        let options =
-            ["--cluster-enabled", "yes", "--cluster-node-timeout", "500", "--cluster-port", &bus_port];
-        (Self::start_with(&options), bus_port)
+        let port = Port::reserve_with_bus_port();
+        let bus_port = (port.number() + BUS_PORT_OFFSET).to_string();
+        let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "500"];
+        (Self::start_at(port, &options), bus_port)
     }
 
     pub(super) fn port(&self) -> String {

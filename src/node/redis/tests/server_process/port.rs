@@ -13,6 +13,10 @@ const FIRST_EPHEMERAL_PORT: u16 = 32768;
 /// The lowest port to reserve. Well-known services use lower ports.
 const LOWEST_PORT: u16 = 15000;
 
+/// The difference between the port of a server and its bus port, at which the other servers of a Redis Cluster reach the
+/// server. Redis before 7.0 has no setting for the bus port.
+pub(crate) const BUS_PORT_OFFSET: u16 = 10_000;
+
 /// A port without a listener, which no other test process of this machine can reserve until this
 /// process ends.
 ///
@@ -30,14 +34,33 @@ pub struct Port {
 impl Port {
     /// Reserves a port that is free according to the system.
     pub fn reserve() -> Self {
-        let candidates = LOWEST_PORT..first_ephemeral_port();
+        Self::reserve_random(0)
+    }
+
+    /// Reserves a port for a server of a Redis Cluster, and its bus port.
+    ///
+    /// An ephemeral port would often be taken. After a client has closed a connection, the system keeps the client's port
+    /// for a minute, and refuses the port to a listener.
+    pub fn reserve_with_bus_port() -> Self {
+        Self::reserve_random(BUS_PORT_OFFSET)
+    }
+
+    /// Reserves a port, and the port that is higher by `offset`.
+    fn reserve_random(offset: u16) -> Self {
+        let candidates = LOWEST_PORT..first_ephemeral_port().saturating_sub(offset);
         assert!(
             !candidates.is_empty(),
-            "the system leaves no ports between {LOWEST_PORT} and its ephemeral ports"
+            "the system leaves no ports between {LOWEST_PORT} and its ephemeral ports, less {offset}"
         );
         std::iter::repeat_with(|| rand::random_range(candidates.clone()))
             .take(1000)
-            .find_map(Self::try_reserve)
+            .find_map(|number| {
+                let port = Self::try_reserve(number)?;
+                if offset > 0 {
+                    Self::try_reserve(number + offset)?;
+                }
+                Some(port)
+            })
             .expect("one of 1000 random ports is free")
     }
 
