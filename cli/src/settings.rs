@@ -46,7 +46,10 @@ impl Settings {
     ) -> Result<Self, Failure> {
         let General { nodes, config, admit_new_nodes, .. } = general;
         if nodes.iter().any(|text| parse_node_urls(text).len() > 1) {
-            return Err(Failure::usage("--node has several urls: give --node once for each node"));
+            return Err(Failure::usage(
+                "--node has several urls, or a blank: give --node once for each node, and write no blank between the \
+                 servers of one cluster or the Sentinels of one node",
+            ));
         }
         let arguments = Arguments::new().nodes(nodes.iter());
         let arguments = set_if_given(arguments, config.as_ref(), Arguments::file_before_environment);

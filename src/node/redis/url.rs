@@ -1,6 +1,8 @@
 //! The parser of the urls of nodes and master sets. An error shows only the part of a url that
 //! [`address::without_password`] returns.
 
+use std::net::IpAddr;
+
 use redis::{Client, IntoConnectionInfo, parse_redis_url};
 
 use super::{
@@ -39,6 +41,23 @@ const SCHEMES: [&str; 7] = ["redis", "rediss", "valkey", "valkeys", "unix", "red
 /// character.
 const ESCAPES: &str = "write `/`, `?`, `#`, `%`, `@` and the blank of a user or a password as %2F, %3F, %23, %25, %40 and \
                        %20";
+
+/// The hint after [`ESCAPES`] in the error of a url with several hosts, in which a comma separates the hosts.
+const ESCAPES_IN_LISTS: &str = "and `,` as %2C";
+
+/// The advice for a url in which a host other than the first has credentials, or a comma or an `@` of the credentials
+/// is not escaped.
+const CREDENTIALS_ONCE: &str =
+    "write user and password once, before the first server, for all servers of the url";
+
+/// The likely cause of a fault in the hosts of a url that has its `@` behind them.
+const UNESCAPED: &str = "the url has a `/`, `?` or `#` before its `@`";
+
+/// The fault of a host without a name.
+const WITHOUT_HOST: &str = "a server without a host";
+
+/// The advice for a url with a blank between hosts.
+const NO_BLANK: &str = "write no blank after or before a comma";
 
 /// Parses the url of a node or of a master set. `docs/REDIS.md` has all forms.
 pub(super) fn parse(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, ConfigError> {
@@ -112,7 +131,11 @@ fn server(url: &str, tls_settings: &mut TlsSettings) -> Result<Destination, Conf
 /// Returns the fault of a text that is no url of a server. The fault quotes no part of the text.
 fn fault_of_text(text: &str) -> String {
     let fault = match text.split_once("://") {
-        None => "no `scheme://` begins it",
+        // A list of urls is cut at each blank, so the text may be the second half of a url.
+        None => {
+            "no `scheme://` begins it (a blank separates nodes, so write no blank after or before a comma between the \
+             servers of one cluster or the Sentinels of one node)"
+        }
         // Such as redis-cluster, which other libraries use.
         Some((scheme, _)) if scheme.to_ascii_lowercase().contains("cluster") => {
             "the scheme of a Redis Cluster is redis+cluster or rediss+cluster: read first what a cluster as one node \
@@ -153,7 +176,7 @@ fn master_set(
         url: address::without_password(url).into(),
         reason: format!(
             "{reason}: write the url of a node behind Sentinels like \
-             redis+sentinel://10.0.0.1:26379,10.0.0.2:26379/mymaster, and {ESCAPES}"
+             redis+sentinel://10.0.0.1:26379,10.0.0.2:26379/mymaster, and {ESCAPES}, {ESCAPES_IN_LISTS}"
         )
         .into(),
     };
@@ -230,7 +253,7 @@ fn hash_slot(
         url: address::without_password(url).into(),
         reason: format!(
             "{reason}: write the url of a Redis Cluster like redis+cluster://10.0.0.1:6379,10.0.0.2:6379 or \
-             redis+cluster://10.0.0.1:6379,10.0.0.2:6379/name, and {ESCAPES}"
+             redis+cluster://10.0.0.1:6379,10.0.0.2:6379/name, and {ESCAPES}, {ESCAPES_IN_LISTS}"
         )
         .into(),
     };
@@ -239,8 +262,7 @@ fn hash_slot(
         Some(end) => (&rest[..end], rest[end..].trim_start_matches('/')),
         None => (rest, ""),
     };
-    let (addresses, common) =
-        hosts_in(authority, tail, "server of the cluster", CLUSTER_PORT).map_err(refused)?;
+    let (addresses, common) = hosts_in(authority, tail, "server", CLUSTER_PORT).map_err(refused)?;
     let mut common = parse_redis_url(&common).ok_or_else(|| refused("it is no url".to_owned()))?;
     if common.query_pairs().any(|(name, _)| name == "db") {
         return Err(refused("a Redis Cluster has database 0 alone, so `db` cannot be given".to_owned()));
@@ -248,8 +270,9 @@ fn hash_slot(
     if common.query().is_some() {
         return Err(refused("there are no parameters after its `?`".to_owned()));
     }
-    // The name is not quoted, because a password that was not escaped may be part of it.
-    let name = match common.path().trim_matches('/') {
+    // The name is taken from the text, because the parser of urls removes names such as `.` and `..`. The name is not
+    // quoted, because a password that was not escaped may be part of it.
+    let name = match tail.split(['?', '#']).next().unwrap_or_default().trim_matches('/') {
         "" => HASH_TAG,
         name => name,
     };
@@ -260,10 +283,11 @@ fn hash_slot(
     }
     if name.len() > MAX_HASH_TAG
         || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        || name.bytes().all(|byte| byte == b'.')
     {
         let rule = format!(
             "the name after the hosts, which is the hash tag of all keys, has at most {MAX_HASH_TAG} letters, digits, \
-             '-', '_' and '.' alone"
+             '-', '_' and '.' alone, and a name of dots alone stands for a directory"
         );
         return Err(refused(rule));
     }
@@ -284,21 +308,41 @@ fn hosts_in(
     role: &str,
     default_port: u16,
 ) -> Result<(Vec<(String, u16)>, String), String> {
-    let (credentials, hosts) = match authority.rsplit_once('@') {
-        Some((credentials, hosts)) => (format!("{credentials}@"), hosts),
-        None => (String::new(), authority),
+    let (credentials, hosts) = match authority.split_once('@') {
+        Some((credentials, hosts)) => (Some(credentials), hosts),
+        None => (None, authority),
     };
+    if hosts.contains('@') {
+        return Err(format!("there are two `@`: {CREDENTIALS_ONCE}"));
+    }
+    if credentials.is_some_and(|credentials| credentials.contains(',')) {
+        return Err(format!("there is a `,` before the `@`: {CREDENTIALS_ONCE}"));
+    }
+    let prefix = credentials.map(|credentials| format!("{credentials}@")).unwrap_or_default();
     // Each host is parsed as a url of one host. These urls differ in the host alone, so the last one also has the parts
     // that all have in common.
     let mut addresses = Vec::new();
     let mut last = None;
-    for host in hosts.split(',') {
-        let url = format!("redis://{credentials}{host}/{tail}");
-        let parsed = parse_redis_url(&url).ok_or_else(|| {
-            format!("a host or a port of a {role} cannot be read (a port is a number from 1 to 65535)")
-        })?;
+    let count = hosts.split(',').count();
+    for (number, host) in (1..).zip(hosts.split(',')) {
+        // Without credentials, the first host and its port may be the user and the beginning of a password, of a url that
+        // was cut at a blank.
+        let is_clear = credentials.is_some() || number > 1;
+        let refused = |fault: &str| {
+            if tail.contains('@') {
+                return format!("{role} {number} of {count}: it cannot be read as host:port ({UNESCAPED})");
+            }
+            let shown = address::clear_server(host).filter(|_| is_clear);
+            let shown = shown.map(|text| format!(" ({text})")).unwrap_or_default();
+            format!("{role} {number} of {count}{shown}: {fault}")
+        };
+        if let Some(fault) = fault_of_host(host) {
+            return Err(refused(&fault));
+        }
+        let url = format!("redis://{prefix}{host}/{tail}");
+        let parsed = parse_redis_url(&url).ok_or_else(|| refused("it cannot be read as host:port"))?;
         let name = parsed.host_str().filter(|host| !host.is_empty());
-        let name = name.ok_or_else(|| format!("a {role} without a host"))?;
+        let name = name.ok_or_else(|| refused(WITHOUT_HOST))?;
         if parsed.fragment().is_some() {
             return Err("a `#` in it has to be written as %23".to_owned());
         }
@@ -306,6 +350,31 @@ fn hosts_in(
         last = Some(url);
     }
     Ok((addresses, last.ok_or_else(|| format!("no {role}"))?))
+}
+
+/// Returns the fault of a text that is not of the form `host[:port]`.
+fn fault_of_host(text: &str) -> Option<String> {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !text.ends_with(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    if text.contains(|character: char| character.is_whitespace()) {
+        return Some(format!("there is a blank: {NO_BLANK}"));
+    }
+    if host.is_empty() {
+        return Some(WITHOUT_HOST.to_owned());
+    }
+    if host.contains(':') && !host.starts_with('[') {
+        return Some("an IPv6 address is in brackets, such as [2001:db8::2]:7001".to_owned());
+    }
+    if port.is_some_and(|port| !port.is_empty() && port.parse::<u16>().unwrap_or(0) == 0) {
+        return Some("a port is a number from 1 to 65535".to_owned());
+    }
+    let is_wildcard = |address: IpAddr| address.is_unspecified();
+    if address::plain_host(host).parse().is_ok_and(is_wildcard) {
+        return Some("a client cannot connect to a wildcard address (0.0.0.0 or ::)".to_owned());
+    }
+    None
 }
 
 /// Refuses a login that the redis crate would ignore in part, or that a server would refuse at every connection.

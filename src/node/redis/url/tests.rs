@@ -105,6 +105,126 @@ fn an_invalid_cluster_is_refused_with_its_reason() {
     );
 }
 
+/// The parser of urls removes such a name, so that the tag would silently be the default tag.
+#[test]
+fn a_hash_tag_of_dots_is_refused() {
+    for name in [".", "..", "%2e", "%2E%2e", ".%2e", "m/..", "m/../n", "./m"] {
+        let reason = reason(&format!("redis+cluster://a/{name}"));
+        assert!(reason.contains("the name after the hosts"), "{name}: {reason}");
+    }
+    let reason = reason("redis+cluster://a/..");
+    assert!(reason.contains("a name of dots alone stands for a directory"), "{reason}");
+    assert_eq!(address("redis+cluster://a/.m"), "a:6379/.m");
+}
+
+#[test]
+fn the_error_of_a_list_of_servers_names_the_wrong_server() {
+    for (url, named) in [
+        ("redis+cluster://a:7000,b:70000,c/m", "server 2 of 3 (b:70000): a port is a number from 1 to 65535"),
+        ("redis+cluster://me:secret@a:7000,b:port", "server 2 of 2 (b:port): a port is"),
+        ("redis+cluster://me:secret@a:0", "server 1 of 1 (a:0): a port is"),
+        ("redis+cluster://a:0,b", "server 1 of 2: a port is"),
+        ("redis+cluster://a,b:0", "server 2 of 2 (b:0): a port is"),
+        ("redis+cluster://[::1]:0", "server 1 of 1: a port is"),
+        ("redis+cluster://a,[::1]:0", "server 2 of 2 ([::1]:0): a port is"),
+        ("redis+cluster://a,,b", "server 2 of 3: a server without a host"),
+        ("redis+cluster://a,:7000,b", "server 2 of 3: a server without a host"),
+        ("redis+cluster://a,b,", "server 3 of 3: a server without a host"),
+        (
+            "redis+cluster://a,2001:db8::2:7001",
+            "server 2 of 2 (2001:db8::2:7001): an IPv6 address is in brackets",
+        ),
+        ("redis+cluster://a,[::x]:7001", "server 2 of 2 ([::x]:7001): it cannot be read"),
+        ("redis+cluster://0.0.0.0:7000,b", "server 1 of 2: a client cannot connect to a wildcard"),
+        ("redis+sentinel://a,b:99999/m", "Sentinel 2 of 2 (b:99999): a port is"),
+        ("redis+sentinel://a:0,b/m", "Sentinel 1 of 2: a port is"),
+        ("redis+cluster://:se/cret@a", "server 1 of 1: it cannot be read as host:port (the url has a `/`"),
+    ] {
+        let reason = reason(url);
+        assert!(reason.starts_with(named), "{url}: {reason}");
+    }
+}
+
+/// A part of a password may look like a host or a port, also in a url that was cut at a blank.
+#[test]
+fn the_error_of_a_list_of_servers_shows_no_password() {
+    for url in [
+        "redis+cluster://me:secret",
+        "redis+cluster://hid:secret,a",
+        "redis+cluster://me:secret/x@a:7000,b",
+        "redis+cluster://me:a,hid:secret/x@a:7000,b",
+        "redis+cluster://me:secret?x@a,b:0",
+        "redis+cluster://me:pa@secret@a,b:0",
+        "redis+cluster://me:secret,hid@a,b:0",
+        "redis+cluster://a,me:secret@b",
+        "redis+cluster://me:secret@a,hid:secret@b",
+        "redis+sentinel://me:secret@a,hid:secret@b/m",
+    ] {
+        reason(url);
+    }
+}
+
+#[test]
+fn credentials_are_given_once_and_their_separators_are_escaped() {
+    for url in [
+        "redis+cluster://me:secret@a:7000,me:secret@b:7000",
+        "redis+cluster://me:secret@a,b@c",
+        "redis+cluster://me:sec@ret@a",
+        "redis+sentinel://me:secret@a,me:secret@b/m",
+    ] {
+        let reason = reason(url);
+        assert!(
+            reason.starts_with("there are two `@`: write user and password once, before the first server"),
+            "{url}: {reason}"
+        );
+        assert!(reason.contains("%40 and %20, and `,` as %2C"), "{url}: {reason}");
+    }
+    for url in [
+        "redis+cluster://a:7000,me:secret@b:7000",
+        "redis+cluster://me:sec,ret@a",
+        "redis+cluster://:sec,ret@a,b",
+        "redis+sentinel://a,me:secret@b/m",
+    ] {
+        let reason = reason(url);
+        assert!(
+            reason.starts_with(
+                "there is a `,` before the `@`: write user and password once, before the first server"
+            ),
+            "{url}: {reason}"
+        );
+        assert!(reason.contains("%40 and %20, and `,` as %2C"), "{url}: {reason}");
+    }
+    let slot = match parse("redis+cluster://me:s%2Ce%40c@a,b", &mut TlsSettings::default()).unwrap() {
+        Destination::HashSlot(slot) => slot,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(credentials_and_database(&slot.endpoint("c", 1)), (Some("me"), Some("s,e@c"), 0));
+}
+
+#[test]
+fn a_blank_between_servers_is_named() {
+    for url in [
+        "redis+cluster://a:7000, b:7001/m",
+        "redis+cluster://a:7000 ,b:7001/m",
+        "redis+cluster://me:secret@a:7000,\tb:7001/m",
+        "redis+sentinel://a, b/m",
+    ] {
+        let reason = reason(url);
+        assert!(
+            reason.contains(" of 2: there is a blank: write no blank after or before a comma"),
+            "{url}: {reason}"
+        );
+    }
+    // A list of urls is cut at each blank, so this text is the second half of such a url.
+    for url in ["b:7001/m", ",b:7001/m", "b:7001"] {
+        let reason = reason(url);
+        assert!(
+            reason.contains("write no blank after or before a comma between the servers of one cluster"),
+            "{reason}"
+        );
+    }
+}
+
 #[test]
 fn all_forms_of_urls_can_have_credentials_and_a_database() {
     let endpoint = |url| match parse(url, &mut TlsSettings::default()).unwrap() {
