@@ -240,7 +240,7 @@ pub(super) async fn inspect_started(context: &ClientContext) -> Result<Vec<Answe
     let resource = Resource::internal(names::INIT.as_bytes());
     let answers = gather(context, resource, |progress| {
         let answers = &progress.answers;
-        match answers.iter().all(has_answered) {
+        match answers.iter().all(has_answered) || refuse_same_server(context, answers).is_err() {
             true => ConnectStep::Done,
             false if answers.iter().any(is_lasting) => progress.step_before_end(administrator_grace(context)),
             false => ConnectStep::Wait,

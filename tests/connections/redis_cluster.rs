@@ -456,12 +456,15 @@ async fn two_nodes_in_one_cluster_are_refused() {
         format!("redis+cluster://127.0.0.1:{second}/two"),
         beside.server(0).url(),
     ];
+    let begin = Stopwatch::start();
     for error in [
         builder(nodes.clone()).admit_new_nodes().connect().await.unwrap_err().to_string(),
         admin::init(&builder(nodes)).await.unwrap_err().to_string(),
     ] {
         assert!(error.contains("the same Redis Cluster as 127.0.0.1:"), "{error}");
     }
+    // The fault cannot pass, so no call waits for the connect timeout.
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
 }
 
 #[tokio::test]

@@ -250,7 +250,8 @@ fn refusal(error: &ServerError) -> NodeError {
         && details.to_ascii_lowercase().contains("ssubscribe")
     {
         return NodeError::Server(
-            "the server has no sharded channels (SSUBSCRIBE): Redis 7.0 or later, or Valkey, is required in a cluster"
+            // The code marks an error that lasts.
+            "ERR the server has no sharded channels (SSUBSCRIBE): Redis 7.0 or later, or Valkey, is required in a cluster"
                 .into(),
         );
     }
@@ -296,6 +297,8 @@ mod tests {
     fn a_server_without_sharded_channels_is_named() {
         let refused = refusal(&error("ERR unknown command `SSUBSCRIBE`, with args beginning with: `{a}`"));
         assert!(refused.to_string().contains("Redis 7.0 or later"), "{refused}");
+        // By this code, a connect fails at once.
+        assert!(matches!(&refused, NodeError::Server(text) if text.starts_with("ERR ")), "{refused}");
         assert_eq!(refusal(&error("ASK 5496 10.0.0.2:7001")), NodeError::SlotMigrating);
         assert!(matches!(refusal(&error("CLUSTERDOWN Hash slot not served")), NodeError::ClusterDown(_)));
     }

@@ -128,6 +128,24 @@ async fn init_waits_for_slower_nodes_after_an_error_that_lasts() {
     assert_eq!(replies(outcome), [failed[0].clone(), NodeReply::NotAsked, NodeReply::NotAsked]);
 }
 
+/// The cluster stays the same, however long the call waits for another answer.
+#[tokio::test(start_paused = true)]
+async fn init_fails_at_once_if_two_nodes_are_one_cluster() {
+    let cluster = MemoryCluster::new(3);
+    let same = NodeError::SameCluster { other: "memory:0".into() };
+    let refused = NodeError::Handshake(Arc::new(same.clone()));
+    server(&cluster, 1).behave(Behaviour::Failing(refused));
+    let client = administrator(&cluster, None);
+    let start = Instant::now();
+    for outcome in [init_with(&client).await, init_if_needed_with(&client).await.map(drop)] {
+        let Err(AdminError::Config(ConfigError::Server { node, reason })) = &outcome else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!((&**node, reason), ("memory:1", &same));
+    }
+    assert!(start.elapsed() <= LONGEST_WAIT, "{:?}", start.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_administrator_s_connect_timeout_below_the_node_timeout_times_no_node_out() {
     let cluster = MemoryCluster::new(3);
