@@ -123,14 +123,25 @@ pub enum NodeError {
     NoMaster(Arc<str>),
     /// No server of the Redis Cluster is the master of the node's hash slot, or the master could not be found. The text
     /// has the reason.
-    #[error("no master of the hash slot: {}", Printable(.0))]
+    #[error(
+        "no master of the hash slot: {} (start the servers of its shard; if these run, correct the servers in the url, or \
+         the addresses that the servers of the cluster announce)",
+        Printable(.0)
+    )]
     NoSlotMaster(Arc<str>),
     /// `ASK` or `TRYAGAIN`: the node's hash slot moves to another server of the Redis Cluster. The node gives no vote
     /// until the slot has moved.
-    #[error("the hash slot moves to another server of the Redis Cluster")]
+    #[error(
+        "the hash slot moves to another server of the Redis Cluster: complete the migration \
+         (`redis-cli --cluster fix HOST:PORT`)"
+    )]
     SlotMigrating,
     /// `CLUSTERDOWN`: the Redis Cluster refuses all calls, usually until a replica is promoted.
-    #[error("the Redis Cluster is down (CLUSTERDOWN): {}", Printable(.0))]
+    #[error(
+        "the Redis Cluster is down (CLUSTERDOWN): {} (if this lasts, repair the shard without a master, and set \
+         cluster-require-full-coverage no)",
+        Printable(.0)
+    )]
     ClusterDown(Arc<str>),
     /// TLS failed: usually, one side does not trust the certificate of the other side.
     #[error("TLS failed: {}", Printable(.0))]
@@ -215,9 +226,18 @@ fn note_of_missing_command(text: &str) -> &'static str {
     ": give the command its own name again (`rename-command`), or connect to the server without a proxy"
 }
 
-/// The patterns of keys that the user of a client needs.
-const KEY_PATTERNS: &str =
-    "which needs `~redisson_lock_token:*`, `~redquorum:*` and the names of its locks, such as `~lock:*`";
+/// Returns the patterns of keys that the user of a client needs. `hash_tag` is that of a node in a Redis Cluster, with its
+/// braces.
+fn key_patterns(hash_tag: Option<&str>) -> String {
+    match hash_tag {
+        Some(tag) => format!(
+            "which needs `~{tag}*`, `~redisson_lock_token:{tag}*` and `~redquorum:tombstone:{tag}*` on every server of the \
+             cluster"
+        ),
+        None => "which needs `~redisson_lock_token:*`, `~redquorum:*` and the names of its locks, such as `~lock:*`"
+            .to_owned(),
+    }
+}
 
 /// Whether a text about a missing permission is about a key, and not about a command or a channel.
 fn is_about_keys(text: &str) -> bool {
@@ -256,11 +276,11 @@ impl NodeError {
 
     /// Adds the ACL user to the text about a refused login or a missing permission, unless the server has named the
     /// user. If the user may not access a key, also adds the patterns of keys that the user needs, because servers do not
-    /// name the key.
-    pub(crate) fn with_user(self, user: Option<&str>) -> Self {
+    /// name the key. `hash_tag` is that of a node in a Redis Cluster, with its braces.
+    pub(crate) fn with_user(self, user: Option<&str>, hash_tag: Option<&str>) -> Self {
         let (text, patterns) = match &self {
             Self::NoAuth(text) => (text, None),
-            Self::NoPermission(text) => (text, is_about_keys(text).then(|| KEY_PATTERNS.to_owned())),
+            Self::NoPermission(text) => (text, is_about_keys(text).then(|| key_patterns(hash_tag))),
             _ => return self,
         };
         let is_named = |user: &&str| !text.contains(&format!("User {user} "));
@@ -398,6 +418,31 @@ mod tests {
     }
 
     #[test]
+    fn an_error_of_a_cluster_names_the_remedy() {
+        for (error, remedy) in [
+            (NodeError::SlotMigrating, "complete the migration (`redis-cli --cluster fix HOST:PORT`)"),
+            (
+                NodeError::ClusterDown("why".into()),
+                "why (if this lasts, repair the shard without a master, and set",
+            ),
+            (
+                NodeError::NoSlotMaster("why".into()),
+                "why (start the servers of its shard; if these run, correct the",
+            ),
+        ] {
+            assert!(error.to_string().contains(remedy), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_missing_permission_for_a_key_of_a_cluster_names_the_patterns_of_the_hash_tag() {
+        let missing = NodeError::NoPermission("No permissions to access a key".into());
+        let shown = missing.with_user(Some("app"), Some("{tag}")).to_string();
+        let patterns = "(user app, which needs `~{tag}*`, `~redisson_lock_token:{tag}*` and `~redquorum:tombstone:{tag}*`";
+        assert!(shown.contains(patterns), "{shown}");
+    }
+
+    #[test]
     fn the_error_of_a_missing_database_names_the_database() {
         let missing = NodeError::Server("ERR DB index is out of range".into()).with_database(99).to_string();
         assert!(missing.contains("out of range (database 99: raise `databases` of the server"), "{missing}");
@@ -407,10 +452,10 @@ mod tests {
     #[test]
     fn a_refused_login_names_its_user() {
         let refused = |text: &str| NodeError::NoAuth(text.into());
-        let wrong = refused("invalid username-password pair").with_user(Some("app"));
+        let wrong = refused("invalid username-password pair").with_user(Some("app"), None);
         assert_eq!(wrong, refused("invalid username-password pair (user app)"));
         assert_eq!(
-            refused("the server wants a password").with_user(None),
+            refused("the server wants a password").with_user(None, None),
             refused("the server wants a password")
         );
     }
@@ -418,12 +463,12 @@ mod tests {
     #[test]
     fn a_missing_permission_names_the_user_once() {
         let missing = |text: &str| NodeError::NoPermission(text.into());
-        let own = missing("No permissions to access a channel").with_user(Some("app"));
+        let own = missing("No permissions to access a channel").with_user(Some("app"), None);
         assert_eq!(own, missing("No permissions to access a channel (user app)"));
         let named = missing("User app has no permissions to run the 'set' command");
-        assert_eq!(named.clone().with_user(Some("app")), named);
-        assert_eq!(named.clone().with_user(None), named);
-        assert_eq!(NodeError::ReadOnly.with_user(Some("app")), NodeError::ReadOnly);
+        assert_eq!(named.clone().with_user(Some("app"), None), named);
+        assert_eq!(named.clone().with_user(None, None), named);
+        assert_eq!(NodeError::ReadOnly.with_user(Some("app"), None), NodeError::ReadOnly);
     }
 
     /// The texts of Redis 6.2, 7.0 and 8.2, in a script and outside of scripts.
@@ -435,7 +480,7 @@ mod tests {
             "The user executing the script can't access at least one of the keys mentioned in the command arguments",
             "ACL failure in script: No permissions to access a key",
         ] {
-            let shown = NodeError::NoPermission(text.into()).with_user(Some("app")).to_string();
+            let shown = NodeError::NoPermission(text.into()).with_user(Some("app"), None).to_string();
             assert!(
                 shown.contains(&format!("{text} (user app, which needs `~redisson_lock_token:*`")),
                 "{shown}"

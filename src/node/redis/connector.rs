@@ -148,7 +148,7 @@ impl NodeConnector {
         let budget = Arc::new(ReadBudget::new());
         let opened = endpoint.open(config, &budget, limit).await;
         let user = endpoint.user();
-        let (mut connection, driver) = opened.map_err(|error| error.with_user(user.as_deref()))?;
+        let (mut connection, driver) = opened.map_err(|error| error.with_user(user.as_deref(), None))?;
         budget.lift();
         if let Some(driver) = driver {
             // The driver ends with the last clone of the connection.
@@ -159,7 +159,7 @@ impl NodeConnector {
             let selecting = select.arg(endpoint.database()).query_async::<()>(&mut connection);
             let selected = limit.step(DialStep::Login, selecting).await?;
             selected.map_err(|error| {
-                classify(&error).with_database(endpoint.database()).with_user(user.as_deref())
+                classify(&error).with_database(endpoint.database()).with_user(user.as_deref(), None)
             })?;
         }
         Ok(connection)

@@ -201,7 +201,8 @@ impl HashSlot {
         client_name: &str,
         limit: DialLimit<'_>,
     ) -> Result<Asked, NodeError> {
-        let mut raw = RawConnection::open_cluster_node(endpoint, client_name, limit).await?;
+        let mut raw =
+            RawConnection::open_cluster_node(endpoint, client_name, self.tag.as_str(), limit).await?;
         let sentry = self.tag.sentry();
         raw.pushes.expect_sentry(sentry.clone().into_bytes());
         raw.budget.expect(MEMBERS_SIZE);

@@ -58,6 +58,8 @@ pub(super) struct RawConnection {
     is_driven_by_user: bool,
     /// The ACL user of the login, for errors; `None` for a connection without a login.
     acl_user: Option<String>,
+    /// The hash tag of the keys in a Redis Cluster, with its braces, for errors.
+    hash_tag: Option<Arc<str>>,
 }
 
 impl RawConnection {
@@ -67,7 +69,7 @@ impl RawConnection {
         let (pushes, sender) = PushReceiver::new(&budget);
         let opened = endpoint.open(config(sender), &budget, limit).await;
         let acl_user = endpoint.user();
-        let opened = opened.map_err(|error| error.with_user(acl_user.as_deref()))?;
+        let opened = opened.map_err(|error| error.with_user(acl_user.as_deref(), None))?;
         Ok(Self { acl_user, ..Self::new(opened, pushes, budget) })
     }
 
@@ -75,21 +77,31 @@ impl RawConnection {
         let is_driven_by_user = driver.is_some();
         let driver = driver.or_else(|| Some(futures::future::pending().boxed()));
         let waker_filter = WakerFilter::new();
-        Self { multiplexed, driver, waker_filter, pushes, budget, is_driven_by_user, acl_user: None }
+        Self {
+            multiplexed,
+            driver,
+            waker_filter,
+            pushes,
+            budget,
+            is_driven_by_user,
+            acl_user: None,
+            hash_tag: None,
+        }
     }
 
     /// Adds the ACL user of the login to an error about a refused login or a missing permission.
     pub(super) fn with_user(&self, error: NodeError) -> NodeError {
-        error.with_user(self.acl_user.as_deref())
+        error.with_user(self.acl_user.as_deref(), self.hash_tag.as_deref())
     }
 
-    /// Connects to a server of a cluster, and names the connection.
+    /// Connects to a server of a cluster, and names the connection. `hash_tag` is that of the node, with its braces.
     pub(super) async fn open_cluster_node(
         endpoint: &Endpoint,
         name: &str,
+        hash_tag: &str,
         limit: DialLimit<'_>,
     ) -> Result<Self, NodeError> {
-        let mut raw = Self::open(endpoint, limit).await?;
+        let mut raw = Self { hash_tag: Some(hash_tag.into()), ..Self::open(endpoint, limit).await? };
         let hello = raw.start_hello(name);
         let hello = limit.step(DialStep::Login, raw.receive(hello)).await??;
         match HelloReply::read(&hello).refusal_of_cluster_node() {
