@@ -158,13 +158,13 @@ impl fmt::Display for Shortage {
         for MissingNode { node, text, .. } in missing {
             write!(f, "; {node}: {text}")?;
         }
-        // All nodes can be in quarantine in a new quorum, or after a restart or flush of all nodes. Only in a new
-        // quorum is `init` safe.
+        // All nodes can be in quarantine in a new quorum, or after a restart, failover or flush of all nodes. Only in a
+        // new quorum is `init` safe.
         if missing.len() == *nodes && missing.iter().all(|missing| missing.reason == Reason::Quarantined) {
             write!(
                 f,
                 "; `redquorum init` makes the nodes vote at once, but use it only if no client has ever locked here; \
-                 after a restart or a flush, wait"
+                 after a restart, a failover or a flush, wait"
             )?;
         }
         Ok(())

@@ -67,9 +67,9 @@ impl NoQuorum {
         if self.is_quarantined() { self.0.replies.quarantined_for() } else { None }
     }
 
-    /// Whether quarantines are the reason of the error, because nodes restarted, were flushed, or are new. If no client
-    /// has ever locked on these nodes, [`admin::init`](crate::admin::init) makes them vote at once. After a restart or
-    /// a flush, a lease may still be held, so the caller has to wait.
+    /// Whether quarantines are the reason of the error, because nodes restarted, failed over, were flushed, or are
+    /// new. If no client has ever locked on these nodes, [`admin::init`](crate::admin::init) makes them vote at once.
+    /// After a restart, a failover or a flush, a lease may still be held, so the caller has to wait.
     #[must_use]
     pub fn is_quarantined(&self) -> bool {
         !self.0.is_late && self.0.replies.is_quarantined()
@@ -142,9 +142,9 @@ impl fmt::Display for NoQuorum {
                 self.retry_after().map_or_else(|| "some time".to_owned(), |time| format!("{time:.1?}"));
             write!(
                 f,
-                ", and nodes are in quarantine for {time} more, as they restarted, were flushed, or are new \
-                 (`redquorum init` or `admin::init` makes them vote at once, but only if no client has ever locked \
-                 here; after a restart or a flush, wait)"
+                ", and nodes are in quarantine for {time} more, as they restarted, failed over, were flushed, or \
+                 are new (`redquorum init` or `admin::init` makes them vote at once, but only if no client has ever \
+                 locked here; after a restart, a failover or a flush, wait)"
             )?;
         }
         write!(f, "; {}", replies.with_words(&[(NodeReply::Done, goal.words_for_done())]))
@@ -168,7 +168,7 @@ impl std::error::Error for NoQuorum {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::values::{NodeError, NodeReply};
+    use crate::values::{NodeError, NodeReply, Refusal};
 
     #[test]
     fn an_error_of_overloaded_nodes_names_the_remedy() {
@@ -179,6 +179,19 @@ mod tests {
         assert!(overloaded.is_overloaded());
         let text = overloaded.to_string();
         assert!(text.contains("(limit the calls in flight); a: "), "{text}");
+    }
+
+    /// The node may be a master set or a Redis Cluster.
+    #[test]
+    fn an_error_of_nodes_in_quarantine_names_the_causes() {
+        let quarantined = NodeReply::Refused(Refusal::Quarantined { remaining: None });
+        let replies = NodeReplies::new([Arc::from("a")].into(), [quarantined], 1);
+        let text = NoQuorum::new(Goal::Vote, replies).to_string();
+        assert!(
+            text.contains("as they restarted, failed over, were flushed, or are new (`redquorum init`"),
+            "{text}"
+        );
+        assert!(text.contains("after a restart, a failover or a flush, wait"), "{text}");
     }
 
     /// An answer to a call that reads is no vote, so the text must not say that the node has granted.

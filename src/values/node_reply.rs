@@ -39,7 +39,8 @@ pub enum Refusal {
     Deferred,
     /// The request arrived after an unlock of the same lease, such as a rollback or a force-unlock.
     RolledBack,
-    /// The node is in quarantine, because the node may have lost votes: the node restarted, was flushed, or is new.
+    /// The node is in quarantine, because the node may have lost votes: the node restarted, failed over, was flushed, or
+    /// is new.
     #[non_exhaustive]
     Quarantined {
         /// The time until the node votes; `None` until a client has registered with the node.

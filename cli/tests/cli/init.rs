@@ -261,7 +261,7 @@ async fn init_asks_on_a_terminal_before_it_admits_nodes_in_quarantine() {
         server.restart_empty().await;
     }
     let run = output(command_on(&cluster, ["run", "job", "--quorum-timeout", "0s", "--", "true"])).await;
-    let hint = "only if no client has ever locked here; after a restart or a flush, wait";
+    let hint = "only if no client has ever locked here; after a restart, a failover or a flush, wait";
     assert_eq!((exit_code(&run), stderr(&run).matches(hint).count()), (69, 1), "{}", stderr(&run));
     let ask = |arguments: &[&str], answer: &'static str| {
         let mut init = on_a_terminal(&command_on(&cluster, arguments));
