@@ -126,7 +126,8 @@ depends_on_version='test(node::redis::) + test(permissions::) + test(doctor::) +
 
 # Of these, the tests of a Redis Cluster as a node, which needs the sharded channels of Redis 7.0.
 needs_sharded_channels='test(node::redis::tests::hash_slot) + test(a_cluster_as_a_node) + test(a_whole_redis_cluster)'
-needs_sharded_channels+=' + test(redis_cluster::)'
+needs_sharded_channels+=' + test(redis_cluster::) + test(a_user_of_locks_in_a_cluster)'
+needs_sharded_channels+=' + test(one_cluster_as_two_nodes_and_two_clusters)'
 
 # version_of PROGRAM: prints a version such as `Redis 7.0.15` or `Valkey 9.1.2`.
 version_of() { "$1" --version | sed -E 's/^(Redis|Valkey) server v=([^ ]+).*/\1 \2/'; }

@@ -1,6 +1,10 @@
 //! The facts about the nodes, which `gather` collects and `judge` judges.
 
-use std::{collections::BTreeMap, net::IpAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    time::Duration,
+};
 
 use redquorum::RestartGuard;
 
@@ -41,6 +45,8 @@ pub(crate) struct NodeFacts {
     pub(crate) is_behind_sentinel: bool,
     /// Whether the url of the node names a Redis Cluster.
     pub(crate) is_in_cluster: bool,
+    /// The servers of the Redis Cluster that the url names; empty for any other node.
+    pub(crate) seeds: Vec<Seed>,
     /// The server, or the failure of the connection.
     pub(crate) server: Result<ServerFacts, Disconnected>,
 }
@@ -69,23 +75,50 @@ pub(crate) struct ServerFacts {
 /// The facts about a Redis Cluster, from the master of the node's hash slot.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterFacts {
-    /// `cluster-require-full-coverage`.
-    pub(crate) requires_coverage: Reply<String>,
-    /// `cluster-node-timeout`, in milliseconds.
-    pub(crate) node_timeout: Reply<String>,
+    pub(crate) settings: ClusterSettings,
     /// Whether the hash slot moves to another server.
     pub(crate) is_moving: Reply<bool>,
+    /// The IP address by which the master is known to the cluster; `None` if the address is unknown.
+    pub(crate) host: Option<IpAddr>,
+    /// The ids of the servers of the cluster.
+    pub(crate) members: Reply<BTreeSet<String>>,
     /// The replicas of the master, by their announced addresses.
     pub(crate) replicas: Reply<Vec<Replica>>,
 }
 
-/// A replica of the master of the node's hash slot.
+/// The settings of a server of a Redis Cluster that only `CONFIG GET` returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClusterSettings {
+    /// `cluster-require-full-coverage`.
+    pub(crate) requires_coverage: Reply<String>,
+    /// `cluster-node-timeout`, in milliseconds.
+    pub(crate) node_timeout: Reply<String>,
+}
+
+/// A server of a Redis Cluster that the url of a node names.
+#[derive(Clone, Debug)]
+pub(crate) struct Seed {
+    pub(crate) address: String,
+    /// The ids of the servers of its cluster.
+    pub(crate) members: Result<Reply<BTreeSet<String>>, Disconnected>,
+}
+
+/// A replica of the master of the node's hash slot.
+#[derive(Clone, Debug)]
 pub(crate) struct Replica {
     /// The address that the cluster names to clients; `None` if the cluster names no host.
     pub(crate) address: Option<(String, u16)>,
-    /// The reason for which the doctor could not connect to the address; `None` if there is a connection, or no address.
-    pub(crate) unreachable: Option<String>,
+    /// The server at the address, or the failure of the connection; `None` without an address.
+    pub(crate) server: Option<Result<ReplicaFacts, Disconnected>>,
+}
+
+/// The facts about a replica that judge what the replica does as a master.
+#[derive(Clone, Debug)]
+pub(crate) struct ReplicaFacts {
+    pub(crate) info: Reply<Info>,
+    /// `min-replicas-max-lag`, in seconds.
+    pub(crate) max_lag: Reply<String>,
+    pub(crate) settings: ClusterSettings,
 }
 
 impl Replica {

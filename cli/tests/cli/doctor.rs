@@ -1,9 +1,9 @@
 //! `redquorum doctor` on sound and unsound servers.
 
-use std::{process::Output, time::Duration};
+use std::{collections::HashMap, process::Output, time::Duration};
 
-use redquorum::{Quorum, QuorumBuilder, admin};
-use redquorum_tests::{Cluster, Port, RedisCluster, Server, ServerOptions, eventually};
+use redquorum::{Quorum, QuorumBuilder, admin, unstable_redis::redis};
+use redquorum_tests::{Cluster, Kind, Port, RedisCluster, Server, ServerOptions, eventually};
 use serde_json::Value;
 
 use super::{
@@ -485,6 +485,14 @@ async fn a_whole_redis_cluster_is_checked_as_one_node() {
         assert_eq!(finding["level"], level, "{finding}");
         assert!(finding.to_string().contains(words), "{finding}");
     }
+    // The master of the slot is on the machine of the other nodes.
+    let (level, machines) = found(&doctor, "machines", None);
+    assert!(level == "warn" && machines.contains(&node), "{machines}");
+    cluster.replica(shard).command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
+    let doctor = run(&QUICK).await;
+    let eviction = json(&doctor).into_iter().find(|finding| finding["check"] == "eviction").unwrap();
+    let at_replica = format!("at the replica {}: ", cluster.replica(shard).address());
+    assert!(eviction["level"] == "warn" && eviction.to_string().contains(&at_replica), "{eviction}");
     // The replica announces an address at which no server listens.
     let (replica, unused) = (cluster.replica(shard), Port::reserve());
     replica.command(&["CONFIG", "SET", "cluster-announce-port", &unused.number().to_string()]).await;
@@ -498,6 +506,75 @@ async fn a_whole_redis_cluster_is_checked_as_one_node() {
     let master = cluster.master(shard);
     eventually(TIME_LIMIT, "only the metadata is left", async || master.keys().await == ["redquorum:node"])
         .await;
+}
+
+async fn quick_doctor_of(nodes: &[String]) -> Output {
+    let mut doctor = redquorum(QUICK);
+    doctor.env("REDQUORUM_NODES", nodes.join(","));
+    output(doctor).await
+}
+
+/// Clients refuse a second node in a cluster, and take the first server of a url that answers.
+#[tokio::test]
+async fn one_cluster_as_two_nodes_and_two_clusters_as_one_node_are_found() {
+    let clusters = Cluster::start_as(Kind::RedisClusters, 2, ServerOptions::default()).await;
+    let standalone = Cluster::processes(1).await;
+    let [first, second] = [0, 1].map(|number| format!("127.0.0.1:{}", clusters.server(number).port()));
+    let doctor = quick_doctor_of(&["one", "two"].map(|tag| format!("redis+cluster://{first}/{tag}"))).await;
+    let words = format!("{first}/one and {first}/two are one Redis Cluster");
+    assert_finding(&doctor, "servers", None, "fail", &words);
+    let (other, unused) = (standalone.server(0).address(), Port::reserve());
+    let dead = format!("127.0.0.1:{}", unused.number());
+    for (seed, level, words) in [
+        (&second, "fail", format!("{second} is in another")),
+        (&other, "warn", format!("{other}: it is a standalone server")),
+        (&dead, "warn", format!("{dead}: unreachable")),
+    ] {
+        let doctor = quick_doctor_of(&[format!("redis+cluster://{first},{seed}")]).await;
+        let seeds = json(&doctor).into_iter().find(|finding| finding["check"] == "seeds").unwrap();
+        assert_eq!(seeds["level"], level, "{seeds}");
+        assert!(seeds.to_string().contains(&words), "{seeds}");
+    }
+}
+
+/// Returns the permissions of a user in a cluster, as the pages list them.
+fn documented_permissions_in_a_cluster() -> Vec<String> {
+    let (redis, cluster) = (include_str!("../../../docs/REDIS.md"), include_str!("../../../docs/CLUSTER.md"));
+    let (_, command) = redis.split_once("ACL SETUSER redquorum ").unwrap();
+    let (rules, _) = command.split_once("```").unwrap();
+    let (_, item) = cluster.split_once("* **Permissions**").unwrap();
+    let (item, _) = item.split_once("\n\n").unwrap();
+    let commands = rules.split_whitespace().filter(|rule| rule.starts_with('+'));
+    let added = item.split('`').skip(1).step_by(2).flat_map(str::split_whitespace);
+    commands.chain(added.filter(|rule| rule.starts_with(['+', '~', '&']))).map(str::to_owned).collect()
+}
+
+/// Only `CONFIG GET` shows the settings of a cluster.
+#[tokio::test]
+async fn a_user_of_locks_in_a_cluster_lacks_only_config_get() {
+    let cluster = Cluster::start_as(Kind::RedisClusters, 1, ServerOptions::default()).await;
+    let server = cluster.server(0);
+    let rules = documented_permissions_in_a_cluster();
+    let rules = rules.iter().map(String::as_str).chain(["+scan"]);
+    let user = ["ACL", "SETUSER", "app", "on", ">pw"].into_iter().chain(rules).collect::<Vec<_>>();
+    server.command(&user).await;
+    server.command(&["ACL", "LOG", "RESET"]).await;
+    let doctor = quick_doctor_of(&[format!("redis+cluster://app:pw@127.0.0.1:{}", server.port())]).await;
+    let findings = json(&doctor);
+    let unknown = findings.iter().filter(|finding| finding.to_string().contains("cannot tell"));
+    let unknown: Vec<&str> = unknown.filter_map(|finding| finding["check"].as_str()).collect();
+    // A cluster of one server has no known address.
+    assert_eq!(unknown, ["coverage", "failover", "machines"], "{}", stdout(&doctor));
+    for (check, level) in
+        [("slot", "ok"), ("announced", "ok"), ("seeds", "ok"), ("permissions", "ok"), ("keys", "ok")]
+    {
+        let finding = findings.iter().find(|finding| finding["check"] == check).unwrap();
+        assert_eq!(finding["level"], level, "{finding}");
+    }
+    let log: Vec<HashMap<String, redis::Value>> = server.query(redis::cmd("ACL").arg("LOG").arg(100)).await;
+    let refused: Vec<String> = log.iter().map(|entry| format!("{:?}", entry["object"])).collect();
+    let is_expected = |name: &String| name.contains("config|get") || name.contains("client|setinfo");
+    assert!(refused.iter().all(is_expected), "{refused:?}");
 }
 
 /// Servers with these settings can lose votes in a restart. With a restart guard, this breaks no promise.

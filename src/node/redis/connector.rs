@@ -107,6 +107,18 @@ impl NodeConnector {
         }
     }
 
+    /// Returns a connector to each server of the Redis Cluster that the url of this node names; none for any other node.
+    /// A client takes the first of these servers that answers, so all of them should be in one cluster.
+    #[must_use]
+    pub fn seeds(&self) -> Vec<Self> {
+        let seeds = match &self.route.destination {
+            Destination::HashSlot(slot) => slot.seeds(),
+            Destination::Server(_) | Destination::MasterSet(_) => &[],
+        };
+        let routes = seeds.iter().map(|seed| Route::to(Destination::Server(seed.clone())));
+        routes.map(|route| Self::new(route, self.runtime.clone())).collect()
+    }
+
     /// Connects to the node. `config` has the settings for pushes and answers. The call takes at most `timeout`,
     /// including the queries of Sentinels.
     ///

@@ -112,6 +112,11 @@ impl HashSlot {
         &self.tag
     }
 
+    #[cfg(feature = "__command")]
+    pub(super) fn seeds(&self) -> &[Endpoint] {
+        &self.seeds
+    }
+
     pub(super) fn script(&self) -> &Arc<Script> {
         &self.script
     }

@@ -59,7 +59,13 @@ pub(crate) async fn gather(
     let timeout = settings.effective.connect_timeout.min(MAX_QUERY_TIME);
     let votes_needed = expected.votes_needed;
     let nodes = connectors(&builder)?.into_iter().map(async |node| {
-        let hosts = hosts(&node, timeout).await;
+        let mut hosts = hosts(&node, timeout).await;
+        let (server, seeds) = tokio::join!(
+            query_server(&node, timeout, watch, names, clients.is_some()),
+            cluster::query_seeds(&node, timeout)
+        );
+        // The url of a cluster names no host of the master.
+        hosts.extend(server.as_ref().ok().and_then(|server| server.cluster.as_ref()?.host));
         NodeFacts {
             address: node.address().to_owned(),
             run_ids: run_ids(&node, &hosts, timeout).await,
@@ -67,7 +73,8 @@ pub(crate) async fn gather(
             // The url of a node behind Sentinels names no host of the server.
             is_behind_sentinel: node.host().is_none() && node.hash_tag().is_none(),
             is_in_cluster: node.hash_tag().is_some(),
-            server: query_server(&node, timeout, watch, names, clients.is_some()).await,
+            seeds,
+            server,
         }
     });
     let (nodes, cycles) = tokio::join!(join_all(nodes), cycles(&builder, votes_needed));

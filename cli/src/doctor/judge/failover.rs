@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The time after `min-replicas-max-lag` within which a master detects that it has no replica.
-const DETECTION: Duration = Duration::from_secs(2);
+pub(super) const DETECTION: Duration = Duration::from_secs(2);
 
 pub(super) fn replicas(info: &Info) -> Finding {
     let found = match info.replicas {

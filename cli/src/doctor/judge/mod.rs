@@ -40,6 +40,7 @@ fn of_node(expected: &ExpectedSettings, node: &NodeFacts, is_moving: bool) -> Ve
         }
     };
     findings.extend(server::addresses(&node.run_ids));
+    findings.extend(cluster::seeds(node));
     findings.into_iter().map(|finding| finding.at(&node.address)).collect()
 }
 
@@ -82,7 +83,7 @@ fn of_server(
             findings.push(server::mode(info, server.cluster.is_some()));
             findings.push(server::role(info));
             if let Some(cluster) = &server.cluster {
-                findings.extend(cluster::judge(info, cluster, expected));
+                findings.extend(cluster::judge(info, &server.max_lag, cluster, expected));
             } else if is_behind_sentinel && is_guarded(expected.guard) {
                 findings.push(failover::replicas(info));
                 findings.push(failover::requirement(info, &server.max_lag, expected));
@@ -92,6 +93,9 @@ fn of_server(
             findings.push(memory::eviction(info));
             findings.push(memory::usage(info));
             findings.extend(persistence::judge(info, &server.persistence, expected.guard));
+            if let Some(cluster) = &server.cluster {
+                findings = cluster::with_replicas(findings, cluster, expected);
+            }
         }
         Err(text) => findings.push(server::without_info(text, expected.guard)),
     }

@@ -1,6 +1,9 @@
 //! The findings about all nodes together.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use super::{
     access, clocks,
@@ -50,8 +53,24 @@ fn node_count(facts: &Facts) -> Finding {
     }
 }
 
-/// Judges whether the addresses lead to different servers.
+/// Judges whether the addresses lead to different servers, and to different clusters.
 fn servers(facts: &Facts) -> Finding {
+    let members = |node: &NodeFacts| -> Option<BTreeSet<String>> {
+        node.server.as_ref().ok()?.cluster.as_ref()?.members.as_ref().ok().cloned()
+    };
+    let clusters: Vec<(&str, BTreeSet<String>)> =
+        facts.nodes.iter().filter_map(|node| Some((node.address.as_str(), members(node)?))).collect();
+    for (index, (address, own)) in clusters.iter().enumerate() {
+        let same = clusters.iter().skip(index + 1).filter(|(_, other)| !own.is_disjoint(other));
+        let addresses: Vec<&str> = [*address].into_iter().chain(same.map(|(address, _)| *address)).collect();
+        if addresses.len() > 1 {
+            return Finding::fail(
+                "servers",
+                format!("{} are one Redis Cluster", addresses.join(" and ")),
+                "each cluster has one vote, also with several hash tags: name the cluster once, and add other nodes",
+            );
+        }
+    }
     let info = |node: &NodeFacts| -> Option<Info> { node.server.as_ref().ok()?.info.as_ref().ok().cloned() };
     let known = facts.nodes.iter().filter_map(|node| Some((node.address.as_str(), info(node)?)));
     let mut by_run_id: BTreeMap<String, Vec<&str>> = BTreeMap::new();

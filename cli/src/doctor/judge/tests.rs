@@ -9,12 +9,16 @@ use std::{
 use redquorum::{RestartGuard, error::NodeError};
 
 use super::*;
-use crate::doctor::{
-    facts::{
-        Access, ClockReading, ClusterFacts, CommandTrial, ConnectionSettings, Info, LockKeys, NodeMetadata,
-        NotSearched, NoticeFailure, NoticePermission, Persistence, Rate, RefusedNotice, Replica,
+use crate::{
+    connect::Reply,
+    doctor::{
+        facts::{
+            Access, ClockReading, ClusterFacts, ClusterSettings, CommandTrial, ConnectionSettings, Info,
+            LockKeys, NodeMetadata, NotSearched, NoticeFailure, NoticePermission, Persistence, Rate,
+            RefusedNotice, Replica, ReplicaFacts, Seed,
+        },
+        finding::Level,
     },
-    finding::Level,
 };
 
 const FINGERPRINT: &str = "name=redquorum nodes=3 needed=2";
@@ -88,6 +92,7 @@ fn node(number: u8) -> NodeFacts {
         run_ids: BTreeMap::new(),
         is_behind_sentinel: false,
         is_in_cluster: false,
+        seeds: Vec::new(),
         server: Ok(server),
     }
 }
@@ -133,22 +138,54 @@ fn behind_sentinel(facts: &mut Facts) -> &mut Facts {
 
 /// Makes the second node a Redis Cluster with sound settings.
 fn in_cluster(facts: &mut Facts) -> &mut Facts {
-    server(facts).cluster = Some(ClusterFacts {
-        requires_coverage: Ok("no".to_owned()),
-        node_timeout: Ok("5000".to_owned()),
-        is_moving: Ok(false),
-        replicas: Ok(vec![replica(None)]),
-    });
     let info = info(facts);
     info.mode = "cluster".to_owned();
     info.replicas = 1;
     info.requires_replicas = true;
+    let of_replica =
+        ReplicaFacts { info: Ok(info.clone()), max_lag: Ok("10".to_owned()), settings: cluster_settings() };
+    server(facts).cluster = Some(ClusterFacts {
+        settings: cluster_settings(),
+        is_moving: Ok(false),
+        host: None,
+        members: members(["master", "replica"]),
+        replicas: Ok(vec![replica(Ok(of_replica))]),
+    });
+    facts.nodes[1].seeds = vec![seed("a:6379", Ok(members(["replica", "master"])))];
     facts
 }
 
-/// Returns a replica of the second node, which cannot be reached for this reason.
-fn replica(unreachable: Option<&str>) -> Replica {
-    Replica { address: Some(("10.0.0.9".to_owned(), 6379)), unreachable: unreachable.map(str::to_owned) }
+fn cluster_settings() -> ClusterSettings {
+    ClusterSettings { requires_coverage: Ok("no".to_owned()), node_timeout: Ok("5000".to_owned()) }
+}
+
+fn members(ids: [&str; 2]) -> Reply<BTreeSet<String>> {
+    Ok(ids.map(str::to_owned).into())
+}
+
+fn seed(address: &str, members: Result<Reply<BTreeSet<String>>, Disconnected>) -> Seed {
+    Seed { address: address.to_owned(), members }
+}
+
+/// Adds a server to the url of the second node, which is a cluster.
+fn add_seed(facts: &mut Facts, members: Result<Reply<BTreeSet<String>>, Disconnected>) {
+    in_cluster(facts).nodes[1].seeds.push(seed("b:6379", members));
+}
+
+/// Returns a replica of the second node.
+fn replica(server: Result<ReplicaFacts, Disconnected>) -> Replica {
+    Replica { address: Some(("10.0.0.9".to_owned(), 6379)), server: Some(server) }
+}
+
+/// Returns a replica of the second node that the doctor cannot connect to.
+fn failed_replica(reason: &str, error: Option<NodeError>) -> Replica {
+    replica(Err(Disconnected { reason: reason.to_owned(), error }))
+}
+
+/// Returns the facts of the replica of the second node, which is a cluster.
+fn of_replica(facts: &mut Facts) -> &mut ReplicaFacts {
+    let replicas = cluster(facts).replicas.as_mut().unwrap();
+    replicas[0].server.as_mut().unwrap().as_mut().unwrap()
 }
 
 fn cluster(facts: &mut Facts) -> &mut ClusterFacts {
@@ -256,13 +293,22 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| info(in_cluster(facts)).replicas = 0, "replicas", Level::Warn, "has none; start a replica"),
     (|facts| _ = in_cluster(facts), "announced", Level::Ok, "replicas can be reached at 10.0.0.9:6379"),
     (
-        |facts| cluster(facts).replicas = Ok(vec![replica(None), replica(Some("no route"))]),
+        |facts| cluster(facts).replicas.as_mut().unwrap().push(failed_replica("no route", None)),
         "announced",
         Level::Warn,
         "10.0.0.9:6379: no route; cluster-announce-ip",
     ),
     (
-        |facts| cluster(facts).replicas = Ok(vec![Replica { address: None, ..replica(None) }]),
+        |facts| {
+            let error = Some(NodeError::NoAuth("why".into()));
+            cluster(facts).replicas = Ok(vec![failed_replica("no such user", error)]);
+        },
+        "announced",
+        Level::Warn,
+        "refuses the user: 10.0.0.9:6379: no such user; the same users",
+    ),
+    (
+        |facts| cluster(facts).replicas = Ok(vec![Replica { address: None, server: None }]),
         "announced",
         Level::Warn,
         "names no host; cluster-announce-hostname",
@@ -271,18 +317,78 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
     (|facts| cluster(facts).replicas = Err(forbidden()), "announced", Level::Warn, "NOPERM no; "),
     (|facts| _ = in_cluster(facts), "coverage", Level::Ok, "other shards"),
     (
-        |facts| cluster(facts).requires_coverage = Ok("yes".to_owned()),
+        |facts| cluster(facts).settings.requires_coverage = Ok("yes".to_owned()),
         "coverage",
         Level::Warn,
         "any shard; cluster-require-full-coverage no",
     ),
-    (|facts| cluster(facts).requires_coverage = Err(forbidden()), "coverage", Level::Warn, "NOPERM no; "),
+    (
+        |facts| cluster(facts).settings.requires_coverage = Err(forbidden()),
+        "coverage",
+        Level::Warn,
+        "NOPERM no; ",
+    ),
+    (
+        |facts| of_replica(facts).settings.requires_coverage = Ok("yes".to_owned()),
+        "coverage",
+        Level::Warn,
+        "at the replica 10.0.0.9:6379: while any shard; cluster-require-full-coverage no",
+    ),
+    (
+        |facts| of_replica(facts).info.as_mut().unwrap().eviction = "allkeys-lru".to_owned(),
+        "eviction",
+        Level::Fail,
+        "at the replica 10.0.0.9:6379: maxmemory-policy allkeys-lru; noeviction",
+    ),
+    (
+        |facts| of_replica(facts).info.as_mut().unwrap().requires_replicas = false,
+        "failover",
+        Level::Warn,
+        "at the replica 10.0.0.9:6379: a master that is cut off; min-replicas-to-write 1",
+    ),
+    (
+        |facts| {
+            of_replica(facts).settings =
+                ClusterSettings { requires_coverage: Err(forbidden()), node_timeout: Err(forbidden()) }
+        },
+        "failover",
+        Level::Ok,
+        "6.5s after the promotion",
+    ),
+    (|facts| _ = in_cluster(facts), "seeds", Level::Ok, "in one cluster"),
+    (
+        |facts| add_seed(facts, Ok(members(["x", "y"]))),
+        "seeds",
+        Level::Fail,
+        "not all servers of the url are in one cluster: b:6379 is in another; servers of one cluster alone",
+    ),
+    (
+        |facts| add_seed(facts, Ok(Err("ERR This instance has cluster support disabled".to_owned()))),
+        "seeds",
+        Level::Warn,
+        "b:6379: it is a standalone server; name other servers of the cluster",
+    ),
+    (
+        |facts| add_seed(facts, Err(Disconnected { reason: "no route".to_owned(), error: None })),
+        "seeds",
+        Level::Warn,
+        "b:6379: no route; name other servers of the cluster",
+    ),
+    (
+        |facts| {
+            add_seed(facts, Ok(members(["x", "y"])));
+            facts.nodes[1].server = disconnected(None);
+        },
+        "seeds",
+        Level::Fail,
+        "b:6379 is in another; servers of one cluster alone",
+    ),
     (|facts| _ = in_cluster(facts), "slot", Level::Ok, "does not move"),
     (
         |facts| cluster(facts).is_moving = Ok(true),
         "slot",
         Level::Warn,
-        "moves to another server; the migration",
+        "moves to another server; `redis-cli --cluster fix HOST:PORT`",
     ),
     (|facts| cluster(facts).is_moving = Err(forbidden()), "slot", Level::Warn, "NOPERM no; "),
     (|facts| _ = in_cluster(facts), "failover", Level::Ok, "6.5s after the promotion"),
@@ -293,12 +399,20 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         "without replicas; min-replicas-to-write 1",
     ),
     (
-        |facts| cluster(facts).node_timeout = Ok("60000".to_owned()),
+        |facts| cluster(facts).settings.node_timeout = Ok("60000".to_owned()),
         "failover",
         Level::Warn,
         "78.0s after the promotion; a shorter cluster-node-timeout",
     ),
-    (|facts| cluster(facts).node_timeout = Err(forbidden()), "failover", Level::Warn, "NOPERM no; "),
+    (|facts| cluster(facts).settings.node_timeout = Err(forbidden()), "failover", Level::Warn, "NOPERM no; "),
+    (
+        |facts| server(in_cluster(facts)).max_lag = Ok("30".to_owned()),
+        "failover",
+        Level::Warn,
+        "votes for 30.0s without replicas; min-replicas-max-lag 10; a max_ttl of 61.0s",
+    ),
+    (|facts| server(in_cluster(facts)).max_lag = Ok("29".to_owned()), "failover", Level::Ok, "6.5s"),
+    (|facts| server(in_cluster(facts)).max_lag = Err(forbidden()), "failover", Level::Ok, "6.5s"),
     (
         |facts| info(facts).mode = "sentinel".to_owned(),
         "mode",
@@ -796,6 +910,27 @@ const CASES_OF_ALL_NODES: &[(FactsChange, &str, Level, &str)] = &[
         "servers",
         Level::Fail,
         "node-1:6379 and node-2:6379 are one",
+    ),
+    (
+        |facts| {
+            let own = cluster(facts).clone();
+            // Each hash slot has another master, and each server knows the other.
+            facts.nodes[2].server.as_mut().unwrap().cluster =
+                Some(ClusterFacts { members: members(["other", "replica"]), ..own });
+        },
+        "servers",
+        Level::Fail,
+        "node-2:6379 and node-3:6379 are one Redis Cluster; name the cluster once",
+    ),
+    (
+        |facts| {
+            let own = cluster(facts).clone();
+            facts.nodes[2].server.as_mut().unwrap().cluster =
+                Some(ClusterFacts { members: members(["x", "y"]), ..own });
+        },
+        "servers",
+        Level::Ok,
+        "all different",
     ),
     (
         |facts| server(facts).info = Err(forbidden()),
