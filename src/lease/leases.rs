@@ -191,3 +191,31 @@ impl Drop for Transferred<'_> {
         drop(self.leases.submit_unlock(&self.lease, None));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemoryCluster, lock::tests::client};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_ended_lease_is_kept_neither_in_the_leases_nor_in_their_timers() {
+        let quorum = client(&MemoryCluster::new(3));
+        let leases = &quorum.client().leases;
+        let lock = quorum.rw_lock("r");
+        for end in ["unlock", "drop", "loss", "downgrade"] {
+            let guard = lock.write().await.unwrap();
+            let lease = Arc::clone(guard.active_lease());
+            assert!(leases.get(lease.id).is_some());
+            match end {
+                "unlock" => drop(guard.unlock().await.unwrap()),
+                "drop" => drop(guard),
+                "loss" => assert!(leases.lose(&lease, LossReason::Revoked)),
+                _ => drop(guard.downgrade().await.unwrap()),
+            }
+            assert!(leases.get(lease.id).is_none(), "{end}");
+            let latest = lease.valid_until();
+            assert!(leases.renewals.take_due(latest).is_empty(), "{end}");
+            assert!(leases.expiries.take_due(latest).is_empty(), "{end}");
+        }
+    }
+}

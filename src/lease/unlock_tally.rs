@@ -112,3 +112,56 @@ impl UnlockTally {
         self.deleted.is_empty() && self.electorate.is_quorum(self.absent)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELETED: Answer = Answer::Unlocked { deleted: 1 };
+    const ABSENT: Answer = Answer::Unlocked { deleted: 0 };
+    const FAILED: Answer = Answer::Error(NodeError::OutOfMemory);
+
+    /// Returns the tally of an unlock that was sent to five nodes, with a quorum of three, after these answers of nodes
+    /// 0, 1, ...
+    fn tally(answers: &[Answer]) -> UnlockTally {
+        let electorate = Electorate::new(5, 3);
+        let mut tally = UnlockTally {
+            electorate,
+            deleted: NodeSet::EMPTY,
+            absent: NodeSet::EMPTY,
+            has_waiters: Vec::new(),
+            votes: vec![NodeReply::Pending; 5],
+            open: electorate.all(),
+        };
+        answers.iter().enumerate().for_each(|(node, answer)| tally.record(node, answer.clone()));
+        tally
+    }
+
+    #[test]
+    fn an_unlock_is_decided_once_no_later_answer_can_change_its_result() {
+        for (answers, is_decided) in [
+            (vec![DELETED, ABSENT], false),
+            (vec![DELETED, ABSENT, ABSENT], true),
+            // A later answer may report a deleted key, and then the lease is not revoked.
+            (vec![ABSENT, ABSENT, ABSENT], false),
+            (vec![ABSENT, ABSENT, ABSENT, Answer::UnlockedBefore], true),
+            (vec![FAILED, FAILED], false),
+            (vec![FAILED, FAILED, FAILED], true),
+            (vec![ABSENT; 5], true),
+        ] {
+            assert_eq!(tally(&answers).is_decided(), is_decided, "{answers:?}");
+        }
+    }
+
+    #[test]
+    fn an_unlock_found_nothing_if_a_quorum_had_no_key_and_no_node_deleted_one() {
+        for (answers, found_nothing) in [
+            (vec![ABSENT, ABSENT, FAILED, FAILED, FAILED], false),
+            (vec![ABSENT, ABSENT, ABSENT, FAILED, FAILED], true),
+            (vec![ABSENT, ABSENT, ABSENT, ABSENT, DELETED], false),
+            (vec![ABSENT, ABSENT, ABSENT, ABSENT, Answer::UnlockedBefore], false),
+        ] {
+            assert_eq!(tally(&answers).found_nothing(), found_nothing, "{answers:?}");
+        }
+    }
+}

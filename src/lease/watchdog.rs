@@ -312,3 +312,41 @@ async fn next_answer(leases: &Leases, nodes: &mut [NodeRenewals]) {
 fn poll_timer(timer: &mut Option<BoxFuture<'static, ()>>, context: &mut Context<'_>) -> Poll<()> {
     timer.as_mut().map_or(Poll::Pending, |timer| timer.as_mut().poll(context))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        LockOptions, MemoryCluster,
+        lock::tests::{client, pass},
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_that_ends_after_its_lease_sets_no_timer() {
+        let quorum = client(&MemoryCluster::new(3));
+        let leases = &quorum.client().leases;
+        let guard = quorum.red_lock("r").lock().await.unwrap();
+        let lease = Arc::clone(guard.active_lease());
+        on_outcome(leases, &lease, RenewalOutcome::Failed);
+        let latest = lease.valid_until();
+        assert_eq!(leases.renewals.take_due(latest), [lease.id], "a failed renewal is tried again");
+        drop(guard);
+        on_outcome(leases, &lease, RenewalOutcome::Failed);
+        assert!(leases.renewals.take_due(latest).is_empty());
+    }
+
+    /// The expiry ends the lease, and knows the reason. Here the expiry is late.
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_that_is_too_late_does_not_end_its_lease() {
+        let quorum = client(&MemoryCluster::new(3));
+        let at_most = Duration::from_secs(10);
+        let options = LockOptions::new().hold_at_most(at_most);
+        let guard = quorum.red_lock("r").options(options).lock().await.unwrap();
+        let (leases, lease) = (&quorum.client().leases, guard.active_lease());
+        quorum.client().stop_expiry();
+        pass(at_most).await;
+        on_outcome(leases, lease, RenewalOutcome::TooLate);
+        assert_eq!(lease.loss_at(leases.context.now()), Some(LossReason::HoldLimit));
+        assert!(lease.is_active());
+    }
+}

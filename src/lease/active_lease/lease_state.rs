@@ -182,3 +182,146 @@ impl LeaseState {
         node_state.sent_at = node_state.renewed_at;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::{
+        algorithm::{lease::HoldLimits, validity::Validity},
+        mutex::lock,
+        node::remote::Monitor,
+    };
+
+    const RENEWED: Answer = Answer::Renewed { proves: true };
+    const NODE_TIMEOUT: Duration = Duration::from_millis(100);
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_origin(Duration::from_millis(millis))
+    }
+
+    /// Returns the state of a lease at a node that was sent nothing.
+    fn untouched() -> NodeLeaseState {
+        NodeLeaseState {
+            vote: NodeReply::NotAsked,
+            is_touched: false,
+            unanswered: 0,
+            awaited_since: None,
+            executed_by: None,
+            executed_before: None,
+            was_renewed: false,
+            has_waiters: None,
+            renewed_at: None,
+            sent_at: None,
+        }
+    }
+
+    /// Returns the state of a lease on three nodes. Node 1 is the queue node.
+    fn state() -> LeaseState {
+        let (ttl, validity) = (Duration::from_secs(1), Validity::with_drift(0.0).unwrap());
+        LeaseState {
+            phase: LeasePhase::Active,
+            time: LeaseTime::granted(at(0), ttl, validity, HoldLimits::default()),
+            holds: 1,
+            nodes: vec![untouched(); 3],
+            late: Vec::new(),
+            queue_node: QueueNodeView::new(Some(1), 0),
+        }
+    }
+
+    #[test]
+    fn the_queue_is_empty_if_the_queue_node_has_answered_everything_and_reports_no_waiters() {
+        let mut state = state();
+        assert!(!state.is_queue_empty(), "the queue node has reported nothing");
+        state.nodes[1].renewal_begins(at(1));
+        state.record(1, &RENEWED);
+        state.nodes[0].renewal_begins(at(1));
+        assert!(state.is_queue_empty(), "only the answer of another node is outstanding");
+        state.nodes[1].renewal_begins(at(2));
+        assert!(!state.is_queue_empty(), "the answer of the queue node is outstanding");
+        state.record(1, &RENEWED.with_waiters(true));
+        assert!(!state.is_queue_empty(), "the queue node reports waiters");
+    }
+
+    #[test]
+    fn a_node_has_no_queue_if_it_has_answered_everything_and_reports_no_waiters() {
+        for (unanswered, has_waiters, has_no_queue) in
+            [(0, Some(false), true), (0, Some(true), false), (0, None, false), (1, Some(false), false)]
+        {
+            let mut state = state();
+            state.nodes[2] = NodeLeaseState { unanswered, has_waiters, ..untouched() };
+            assert_eq!(state.has_no_queue_at(2), has_no_queue, "{unanswered} {has_waiters:?}");
+        }
+        assert!(!state().has_no_queue_at(3), "there is no such node");
+    }
+
+    #[test]
+    fn a_node_has_executed_all_requests_once_it_has_answered_all() {
+        let mut state = state();
+        state.nodes[0].renewal_begins(at(1));
+        state.nodes[0].renewal_begins(at(2));
+        state.record_awaited(0, &RENEWED, at(3));
+        assert_eq!((state.nodes[0].unanswered, state.nodes[0].executed_by), (1, None));
+        state.record_awaited(0, &RENEWED, at(4));
+        assert_eq!((state.nodes[0].unanswered, state.nodes[0].executed_by), (0, Some(at(4))));
+    }
+
+    #[test]
+    fn each_kind_of_answer_shows_whether_the_node_may_still_execute_the_request() {
+        // (the answer, whether a request may have reached the node, the number of unanswered requests, the time of the
+        // last renewal)
+        for (answer, is_touched, unanswered, renewed_at) in [
+            (RENEWED, true, 0, Some(at(1))),
+            (Answer::Error(NodeError::Overloaded), false, 0, None),
+            (Answer::Error(NodeError::OutOfMemory), true, 0, Some(at(1))),
+            (Answer::Error(NodeError::TimedOut), true, 1, Some(at(1))),
+        ] {
+            let mut state = state();
+            state.nodes[0].renewal_begins(at(1));
+            state.record(0, &answer);
+            let node = &state.nodes[0];
+            assert_eq!(
+                (node.is_touched, node.unanswered, node.renewed_at),
+                (is_touched, unanswered, renewed_at),
+                "{answer:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_renewal_counts_as_timed_out_after_a_node_timeout_without_an_answer() {
+        let mut node = NodeLeaseState { vote: NodeReply::Done, ..untouched() };
+        node.renewal_begins(at(0));
+        assert_eq!(node.reply(NODE_TIMEOUT, at(99)), NodeReply::Done);
+        assert_eq!(node.reply(NODE_TIMEOUT, at(100)), NodeReply::Failed(NodeError::TimedOut));
+    }
+
+    /// An observer that keeps the answers of the nodes.
+    #[derive(Debug, Default)]
+    struct Answers(Mutex<Vec<(usize, OperationKind, Answer)>>);
+
+    impl Monitor for Answers {}
+
+    impl Observer for Answers {
+        fn answered(&self, node: usize, operation: OperationKind, answer: &Answer) {
+            lock(&self.0).push((node, operation, answer.clone()));
+        }
+    }
+
+    #[test]
+    fn late_answers_are_recorded_and_reported_once() {
+        let (mut state, observer) = (state(), Answers::default());
+        state.nodes[2].unanswered = 1;
+        let (responder, reply) = Reply::channel(1);
+        state.late.push((2, OperationKind::Lock, reply));
+        state.take_late().report(&observer);
+        assert!(lock(&observer.0).is_empty(), "the node has not answered");
+        let answer = Answer::Granted { vote: 7 };
+        responder.answer(vec![answer.clone()]);
+        state.take_late().report(&observer);
+        state.take_late().report(&observer);
+        assert_eq!(*lock(&observer.0), [(2, OperationKind::Lock, answer)]);
+        assert_eq!(state.nodes[2].unanswered, 0);
+    }
+}

@@ -62,6 +62,20 @@ async fn a_downgrade_without_a_quorum_unlocks_both_leases() {
     assert_eq!(locked_nodes(&cluster), NONE);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_downgraded_lease_ends_at_the_hold_limit_of_the_write_lease() {
+    let cluster = MemoryCluster::new(3);
+    let at_most = Duration::from_secs(10);
+    let start = tokio::time::Instant::now();
+    let lock = client(&cluster).rw_lock("r").options(LockOptions::new().hold_at_most(at_most));
+    let guard = lock.write().await.unwrap();
+    pass(at_most / 2).await;
+    let guard = guard.downgrade().await.unwrap();
+    let lost = tokio::time::timeout(TTL, guard.lost()).await.expect("the read lease has no limit");
+    assert_eq!(lost.reason, LossReason::HoldLimit);
+    assert!(start.elapsed() <= at_most, "{:?}", start.elapsed());
+}
+
 /// Nodes 0 and 1 have not executed the transfer, so they still have the key of the write lease.
 #[tokio::test(start_paused = true)]
 async fn a_failed_downgrade_unlocks_the_write_lease_at_nodes_without_the_transfer() {

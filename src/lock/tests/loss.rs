@@ -3,15 +3,15 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use futures::{FutureExt, future::BoxFuture};
-use tokio::runtime::{Builder, Handle};
+use tokio::{runtime::Builder, time::timeout};
 
-use super::{NONE, all_behave, client, lease_without_renewal, locked_nodes, pass, server, thaw_all};
+use super::{
+    NONE, all_behave, client, lease_without_renewal, locked_nodes, observed_client, pass, server, thaw_all,
+};
 use crate::{
     LockOptions, MemoryCluster, Quorum,
     admin::{self, force_unlock},
-    client::dependencies::ClientDependencies,
     error::{ClosedReason, Error, LossReason, NodeError, NodeReply},
-    lock::client::Client,
     node::{ForceUnlock, Operation, Request, memory::Behaviour, remote::Monitor},
     observer::{ObservedLease, Observer},
     values::Resource,
@@ -73,6 +73,20 @@ async fn a_loss_is_reported_on_time_without_the_watchdog() {
     let guard = quorum.red_lock("r").options(LockOptions::new().ttl(TTL)).lock().await.unwrap();
     quorum.client().stop_watchdog();
     assert_eq!(guard.lost().await.reason, LossReason::Expired);
+    assert!(start.elapsed() <= VALIDITY, "{:?}", start.elapsed());
+}
+
+/// The report has a timer of its own, and does not depend on the expiry.
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_reported_on_time_without_the_expiry() {
+    let cluster = MemoryCluster::new(5);
+    let quorum = client(&cluster);
+    let start = tokio::time::Instant::now();
+    let options = LockOptions::new().ttl(TTL).without_renewal();
+    let guard = quorum.red_lock("r").options(options).lock().await.unwrap();
+    quorum.client().stop_expiry();
+    let lost = timeout(TTL, guard.lost()).await.expect("the loss is not reported");
+    assert_eq!(lost.reason, LossReason::Expired);
     assert!(start.elapsed() <= VALIDITY, "{:?}", start.elapsed());
 }
 
@@ -263,7 +277,7 @@ async fn a_renewal_on_request_extends_a_lease_without_renewal() {
 
 /// A time after which the renewals at a node that lost its data count again. The time is longer than an attempt
 /// timeout.
-const UNTIL_RENEWALS_COUNT: Duration = Duration::from_secs(6);
+pub(super) const UNTIL_RENEWALS_COUNT: Duration = Duration::from_secs(6);
 
 #[tokio::test(start_paused = true)]
 async fn verify_returns_whether_a_quorum_proves_the_lease() {
@@ -350,12 +364,7 @@ impl Observer for PanickingObserver {
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_not_renewed_after_its_observer_panics() {
     let cluster = MemoryCluster::new(3);
-    let settings = Quorum::builder().settings.check(3).unwrap();
-    let is_read_only = false;
-    let nodes = cluster.connect(&settings.parameters, is_read_only);
-    let dependencies =
-        ClientDependencies::new(cluster.clock(), Handle::current(), Arc::new(PanickingObserver), None);
-    let quorum = Quorum::new(Client::start(nodes, settings, dependencies));
+    let quorum = observed_client(&cluster, Arc::new(PanickingObserver));
     let lock = quorum.red_lock("r").options(LockOptions::new().ttl(TTL));
     assert!(tokio::spawn(async move { lock.try_lock().await }).await.unwrap_err().is_panic());
     pass(TTL * 2).await;

@@ -7,9 +7,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::runtime::Handle;
+
 use crate::{
     LockGuard, LockOptions, MemoryCluster, Quorum,
+    client::dependencies::ClientDependencies,
+    lock::client::Client,
     node::memory::{Behaviour, MemoryServer},
+    observer::Observer,
 };
 
 mod cancellation;
@@ -23,6 +28,7 @@ mod minimum_hold;
 mod outages;
 mod readers;
 mod reentrancy;
+mod renewals;
 mod residue;
 mod tickets;
 pub(crate) mod traces;
@@ -35,6 +41,15 @@ pub(crate) const NONE: [usize; 0] = [];
 /// Returns a new client of these nodes, with the default settings.
 pub(crate) fn client(cluster: &MemoryCluster) -> Quorum {
     Quorum::builder().connect_in_memory(cluster).unwrap()
+}
+
+/// Returns a new client of these nodes, with the default settings and this observer.
+pub(crate) fn observed_client(cluster: &MemoryCluster, observer: Arc<dyn Observer>) -> Quorum {
+    let settings = Quorum::builder().settings.check(cluster.nodes()).unwrap();
+    let is_read_only = false;
+    let nodes = cluster.connect(&settings.parameters, is_read_only);
+    let dependencies = ClientDependencies::new(cluster.clock(), Handle::current(), observer, None);
+    Quorum::new(Client::start(nodes, settings, dependencies))
 }
 
 /// Locks `r` by a new client, with this ttl and without renewal.

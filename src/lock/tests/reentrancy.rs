@@ -14,6 +14,7 @@ use super::{NONE, all_behave, client, locked_nodes, pass, server, thaw_all};
 use crate::{
     LockOptions, MemoryCluster, Owner, Quorum,
     error::{ConfigError, Error, LossReason},
+    lease::active_lease::UnlockOutcome,
     node::{Operation, memory::Behaviour},
 };
 
@@ -142,6 +143,31 @@ async fn the_unlock_of_a_hold_before_the_loss_returns_no_error() {
     all_behave(&cluster, &Behaviour::Hanging);
     let replies = inner.unlock().await.unwrap();
     assert!(!replies.has_quorum(), "{replies}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_unlock_of_a_hold_returns_the_loss_of_a_revoked_lease() {
+    let cluster = MemoryCluster::new(3);
+    let lock = client(&cluster).red_lock("r").owned_by(&Owner::new());
+    let (outer, inner) = (lock.lock().await.unwrap(), lock.lock().await.unwrap());
+    all_behave(&cluster, &Behaviour::Refusing);
+    let Err(Error::LeaseLost(lost)) = inner.unlock().await else { panic!("the lease is not lost") };
+    assert_eq!(lost.reason, LossReason::Revoked);
+    assert!(!outer.is_valid());
+}
+
+/// Another thread may re-enter while the last guard is given back.
+#[tokio::test(start_paused = true)]
+async fn a_lease_without_holds_accepts_no_hold() {
+    let guard = client(&MemoryCluster::new(3)).red_lock("r").lock().await.unwrap();
+    let lease = Arc::clone(guard.active_lease());
+    assert!(lease.enter());
+    drop(guard);
+    assert_eq!((lease.holds(), lease.enter(), lease.holds()), (1, true, 2));
+    let now = lease.registered_at;
+    assert_eq!(lease.leave(now), UnlockOutcome::Active);
+    assert_eq!(lease.leave(now), UnlockOutcome::Unlocked);
+    assert_eq!((lease.enter(), lease.holds()), (false, 0));
 }
 
 #[tokio::test(start_paused = true)]

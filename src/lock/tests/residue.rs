@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{NONE, all_behave, client, locked_nodes, server};
+use super::{NONE, all_behave, client, locked_nodes, pass, server};
 use crate::{
     LockOptions, MemoryCluster,
     error::NodeError,
@@ -70,6 +70,22 @@ async fn an_unlock_leaves_a_tombstone_if_a_proxy_may_still_deliver_a_renewal() {
         all_behave(&cluster, &Behaviour::Granting);
         guard.unlock().await.unwrap();
         assert_eq!(take_tombstones(&cluster, 0), [Tombstone::Always], "{node_error}");
+    }
+}
+
+/// The keys stay for the rest of the minimum hold, and a request that arrives later would extend their ttls.
+#[tokio::test(start_paused = true)]
+async fn an_unlock_within_a_minimum_hold_leaves_a_tombstone() {
+    let (cluster, minimum) = (MemoryCluster::new(3), Duration::from_secs(10));
+    for (held, tombstone) in [(minimum / 2, Tombstone::Always), (minimum, Tombstone::Never)] {
+        let options = LockOptions::new().hold_at_least(minimum).without_renewal();
+        let guard = client(&cluster).red_lock("r").options(options).lock().await.unwrap();
+        pass(held).await;
+        guard.unlock().await.unwrap();
+        for node in 0..3 {
+            assert_eq!(take_tombstones(&cluster, node), [tombstone], "node {node} after {held:?}");
+        }
+        pass(minimum).await;
     }
 }
 

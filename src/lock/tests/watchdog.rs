@@ -163,3 +163,22 @@ async fn a_hanging_node_gets_short_renewals_while_a_long_renewal_is_in_flight() 
         assert_eq!(server(&cluster, 0).pending_requests(), calls, "{rule:?}");
     }
 }
+
+/// A long renewal that waited for a call in flight would be sent late.
+#[tokio::test(start_paused = true)]
+async fn a_hanging_node_gets_renewals_with_twice_the_timeout_of_the_renewal_in_flight() {
+    let second = Duration::from_secs(1);
+    for (ttl, calls) in [(2 * TTL - second, 1), (2 * TTL, 2)] {
+        let cluster = MemoryCluster::new(NODES);
+        let quorum = client(&cluster);
+        let _long = quorum.red_lock("long").options(options().ttl(ttl)).lock().await.unwrap();
+        // The short lease is due one second before the long lease.
+        pass((ttl - TTL) / 3 - second).await;
+        let _short = quorum.red_lock("short").options(options()).lock().await.unwrap();
+        server(&cluster, 0).behave(Behaviour::Hanging);
+        pass(TTL / 3 + second / 2).await;
+        assert_eq!(server(&cluster, 0).pending_requests(), 1, "{ttl:?}");
+        pass(second).await;
+        assert_eq!(server(&cluster, 0).pending_requests(), calls, "{ttl:?}");
+    }
+}
