@@ -237,6 +237,9 @@ mod tests {
             assert_eq!(failure.exit, Exit::Usage);
             assert!(failure.message.contains("give --node once for each node"), "{}", failure.message);
         }
+        let failure = gather(&nodes("redis+cluster://a:7000, b:7001/name"), &[]).unwrap_err();
+        let advice = "write no blank between the servers of one cluster";
+        assert!(failure.exit == Exit::Usage && failure.message.contains(advice), "{}", failure.message);
         let sentinels = "redis+sentinel://a,b/master";
         assert!(gather(&nodes(sentinels), &[]).is_ok());
     }

@@ -54,6 +54,9 @@ fn connection_advice(error: Option<&NodeError>, is_in_cluster: bool) -> &'static
             "ACL SETUSER ... +ssubscribe +cluster|nodes, and the keys and channels of a node in a cluster (docs/CLUSTER.md)"
         }
         Some(NodeError::NoPermission(_)) => "ACL SETUSER ... +select, or name no database in the url",
+        Some(NodeError::NoSlotMaster(_) | NodeError::ClusterDown(_)) => {
+            "start the servers of the shard, or correct the servers in the url, and check again"
+        }
         Some(NodeError::Loading) => "wait until the server has loaded its data, and check again",
         Some(NodeError::Busy) => "wait for the long script, or end it (SCRIPT KILL), and check again",
         None | Some(NodeError::Unreachable(_) | NodeError::DialTimedOut(_)) => {

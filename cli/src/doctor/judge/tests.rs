@@ -276,6 +276,18 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         Level::Fail,
         "refused; +ssubscribe +cluster|nodes",
     ),
+    (
+        |facts| facts.nodes[1].server = disconnected(Some(NodeError::NoSlotMaster("why".into()))),
+        "reachable",
+        Level::Fail,
+        "refused; start the servers of the shard",
+    ),
+    (
+        |facts| facts.nodes[1].server = disconnected(Some(NodeError::ClusterDown("why".into()))),
+        "reachable",
+        Level::Fail,
+        "refused; start the servers of the shard",
+    ),
     (|facts| with_two_addresses(facts, ["a", "a"]), "addresses", Level::Ok, "one server"),
     (
         |facts| with_two_addresses(facts, ["a", "b"]),
