@@ -167,10 +167,12 @@ pub mod sim;
 mod spawner;
 mod values;
 
-/// The calls of an administrator: making and moving a quorum, listing locks, force-unlocking resources.
+/// The calls of an administrator: making and moving a quorum, replacing a node, listing locks, force-unlocking
+/// resources.
 pub mod admin {
     pub use crate::quorum::{
-        InitOutcome, fingerprint, force_unlock, give_up_reconfigure, init, init_if_needed, list, reconfigure,
+        Abandoned, InitOutcome, Replaced, Replacement, abandon_replacement, fingerprint, force_unlock,
+        give_up_reconfigure, init, init_if_needed, list, reconfigure, replace,
     };
 }
 

@@ -170,6 +170,38 @@ pub(crate) enum Mutation {
     OpenClosedForGood,
     /// A give-up that opens old nodes although a quorum of new nodes may vote.
     GiveUpBesideNewQuorum,
+    /// A replacement that opens the new server although the old node is not retired.
+    JoinBesideOld,
+    /// A new server that votes without a quarantine as soon as a replacement opens it.
+    JoinWithoutQuarantine,
+    /// A replacement that does not look for an old node which returns during the wait for the new server.
+    IgnoreReturnedOld,
+    /// A node that records a server for an old node although it has recorded another one.
+    ForgetReplacements,
+    /// A node that records the begin of a replacement beside another one that has not ended.
+    IgnoreUnfinished,
+    /// A replacement that goes on although its begin is missing on a node.
+    ContinueWithoutBegin,
+    /// A replacement that compares no record when it retires the old node.
+    RetireWithoutRecord,
+    /// A replacement that keeps the fingerprint by which an earlier call has closed the new server.
+    KeepEarlierClose,
+    /// A replacement that does not ask an old node again which did not answer before the begin.
+    KeepFirstSilence,
+    /// A replacement for which an old node that does not answer is gone, although the call was not told so.
+    AssumeGone,
+    /// A replacement that accepts any voter of the quorum as the new server.
+    AcceptAnyVoter,
+    /// A replacement that opens the new server of a gone node after a record on one node.
+    RecordGoneOnOne,
+    /// A replacement of a retired node that needs one other node only, although the new server was not closed.
+    NeedOneOther,
+    /// A replacement that ends the record of a new server which was replaced in turn, although it opens no server.
+    EndUnopened,
+    /// An error that withdraws the begin of any call, or an ended replacement.
+    WithdrawAny,
+    /// A move for which a retired node counts as closed.
+    CountRetiredAsClosed,
     /// A downgrade that wins after the write lease has ended.
     DowngradeTooLate,
     /// A redemption of a ticket that also takes resources which are free, or which other leases have held since.

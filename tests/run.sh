@@ -316,6 +316,9 @@ needs_standalone_servers=(
     'test(a_replica_is_reported)'
     'test(a_replica_and_its_master_are_found)'
     'test(init_if_needed_fails_unless_a_quorum_of_an_existing_quorum_takes_part)'
+    # Replacements of a node, which are refused for a node in a Redis Cluster.
+    'test(cli::replace)'
+    'test(guard::replacing)'
     # Redisson's clients and other programs that use the keys of a standalone server.
     'test(real::redisson)'
     'test(a_list_finds_all_locks_among_many_keys_in_small_steps)'

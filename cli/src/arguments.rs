@@ -172,6 +172,7 @@ pub(crate) enum Command {
     ForceUnlock(commands::force_unlock::ForceUnlock),
     Init(commands::init::Init),
     Reconfigure(commands::reconfigure::Reconfigure),
+    Replace(commands::replace::Replace),
     Doctor(commands::doctor::Doctor),
     Bench(commands::bench::Bench),
     Completions(commands::completions::Completions),

@@ -1,4 +1,4 @@
-//! The confirmation of an act by the user, for `force-unlock`, `init`, `reconfigure` and `latch`.
+//! The confirmation of an act by the user, for `force-unlock`, `init`, `reconfigure`, `replace` and `latch`.
 
 use std::{
     io::{self, IsTerminal, Write, stderr, stdin},
@@ -46,13 +46,14 @@ pub(crate) fn has_terminal() -> bool {
     stdin().is_terminal() && stderr().is_terminal()
 }
 
-/// Asks the user on the terminal, and waits for the answer without a time limit. Returns whether the answer is yes.
+/// Asks the user on the terminal, and waits for the answer without a time limit. Returns whether the answer is yes. With
+/// the option `skip`, the command does not ask.
 ///
 /// # Errors
 ///
 /// [`Exit::Io`] if the terminal cannot be read or written, [`Exit::System`] if the system refuses the thread that
 /// waits.
-pub(crate) async fn ask(question: String) -> Result<bool, Failure> {
+pub(crate) async fn ask(question: String, skip: &str) -> Result<bool, Failure> {
     let (sender, receiver) = oneshot::channel();
     let read_answer = move || {
         let mut out = anstream::stderr().lock();
@@ -68,7 +69,7 @@ pub(crate) async fn ask(question: String) -> Result<bool, Failure> {
     let answer = answer.map_err(|error| {
         Failure::new(
             Exit::Io,
-            format!("cannot ask on the terminal: {error}: give --yes to skip the question"),
+            format!("cannot ask on the terminal: {error}: give {skip} to skip the question"),
         )
     })?;
     Ok(is_yes(&answer))

@@ -34,7 +34,7 @@ pub(crate) fn removed_for_commands() -> Vec<String> {
 }
 
 /// The ids of the options that have no variable.
-const WITHOUT_VARIABLE: [&str; 11] = [
+const WITHOUT_VARIABLE: [&str; 13] = [
     "help",
     "version",
     // Settings of every program with this library. The library reads REDQUORUM_NODES and REDQUORUM_CONFIG.
@@ -43,6 +43,8 @@ const WITHOUT_VARIABLE: [&str; 11] = [
     // A user has to confirm these for each call.
     "yes",
     "give_up",
+    "abandon",
+    "old_is_gone",
     "admit_new_nodes",
     // `-c`: a user chooses the command for each call.
     "text",
@@ -163,6 +165,8 @@ mod tests {
                 "init yes",
                 "reconfigure yes",
                 "reconfigure give_up",
+                "replace old_is_gone",
+                "replace abandon",
             ]
         );
     }

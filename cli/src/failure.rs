@@ -95,11 +95,14 @@ impl Failure {
 
 /// Returns a text of the library in the words of the command: without names of the API, which only programs use.
 pub(crate) fn without_api_names(text: &str) -> String {
-    const NAMES: [(&str, &str); 5] = [
+    const NAMES: [(&str, &str); 8] = [
         ("by `ca_certificates`", "by --ca FILE"),
         (" or `admin::init`", ""),
         (" or `admin::reconfigure`", ""),
         (", or call `admin::give_up_reconfigure`", ""),
+        (" or call `Replacement::old_is_gone`", ""),
+        (" or `admin::replace`", ""),
+        (" or `admin::abandon_replacement`", ""),
         ("RestartGuard::Off", "`restart_guard` to \"off\""),
     ];
     NAMES.iter().fold(text.to_owned(), |text, (name, words)| text.replace(name, words))
@@ -191,6 +194,10 @@ impl From<AdminError> for Failure {
                 let message = "not every node that is needed took part";
                 Self { evidence: evidence.collect(), ..Self::new(Exit::NoQuorum, message) }
             }
+            AdminError::OthersNeeded(_)
+            | AdminError::OldSilent { .. }
+            | AdminError::OldRefuses { .. }
+            | AdminError::NewNeeded { .. } => Self::new(Exit::NoQuorum, error),
             AdminError::Closed(_) => Self::new(Exit::Internal, error),
             _ => Self::new(Exit::Config, error),
         }

@@ -135,6 +135,7 @@ impl MissingNode {
         let is_silent = matches!(
             error,
             NodeError::Unreachable(_)
+                | NodeError::NotExecuted(_)
                 | NodeError::DialTimedOut(_)
                 | NodeError::TimedOut
                 | NodeError::Unresponsive

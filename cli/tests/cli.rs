@@ -29,6 +29,7 @@ mod cli {
     mod recipes;
     mod reconfigure;
     mod redquorum;
+    mod replace;
     mod rotation;
     mod scratch;
     mod signals;

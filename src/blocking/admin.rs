@@ -7,7 +7,7 @@
 use super::{Quorum, runtime::Runtime};
 use crate::{
     QuorumBuilder,
-    admin::{self, InitOutcome},
+    admin::{self, Abandoned, InitOutcome, Replaced, Replacement},
     error::{AdminError, Error, NodeReplies},
     inspection::{Listing, LockName},
 };
@@ -46,6 +46,27 @@ pub fn reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), Admin
 /// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread for the connections cannot be started.
 pub fn give_up_reconfigure(from: &QuorumBuilder, to: &QuorumBuilder) -> Result<(), AdminError> {
     Runtime::start()?.wait(admin::give_up_reconfigure(from, to))
+}
+
+/// Calls [`crate::admin::replace`], and blocks until the result.
+///
+/// # Errors
+///
+/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread for the connections cannot be started.
+pub fn replace(quorum: &QuorumBuilder, replacement: &Replacement) -> Result<Replaced, AdminError> {
+    Runtime::start()?.wait(admin::replace(quorum, replacement))
+}
+
+/// Calls [`crate::admin::abandon_replacement`], and blocks until the result.
+///
+/// # Errors
+///
+/// The errors of that call; [`AdminError::Config`] (`NoRuntime`) if the thread for the connections cannot be started.
+pub fn abandon_replacement(
+    quorum: &QuorumBuilder,
+    replacement: &Replacement,
+) -> Result<Abandoned, AdminError> {
+    Runtime::start()?.wait(admin::abandon_replacement(quorum, replacement))
 }
 
 /// Calls [`crate::admin::force_unlock`], and blocks until the result.

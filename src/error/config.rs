@@ -36,7 +36,7 @@ pub enum ConfigError {
     #[non_exhaustive]
     Url {
         /// The address of a node that is named twice. For a wrong url, its scheme and host, after the number of the
-        /// node if there are several nodes.
+        /// node if there are several nodes, or after the name of the argument of a call.
         url: Arc<str>,
         /// The fault of the url, and what is expected.
         reason: Arc<str>,
@@ -188,6 +188,14 @@ impl ConfigError {
             other => other,
         }
     }
+
+    /// Adds the name of the argument to a [`Url`](Self::Url) error, if the url is an argument of a call.
+    pub(crate) fn of_argument(self, argument: &'static str) -> Self {
+        match self {
+            Self::Url { url, reason } => Self::Url { url: format!("{argument}, {url}").into(), reason },
+            other => other,
+        }
+    }
 }
 
 /// The prefix `line 3: ` of a reason; empty without a line.
@@ -227,6 +235,14 @@ fn remedy(difference: &str) -> &'static str {
         }
         (Some(node), Some(client)) if node > client => {
             "a newer version of redquorum made this quorum: update this client"
+        }
+        _ if difference.starts_with("it has (closed for ") && difference.contains(" replaced by ") => {
+            "the node was replaced in its quorum by the server at that address: if this client belongs to that quorum, give \
+             the client the new list of nodes; otherwise correct the address of the node"
+        }
+        _ if difference.starts_with("it has (closed for ") && difference.contains(" in place of ") => {
+            "a replacement has closed this server, which votes after its end: run the same `redquorum replace` or \
+             `admin::replace` again"
         }
         _ if difference.starts_with("it has (closed for ") => {
             "a move of the quorum has closed the node: if the move has ended, give this client the new settings; \

@@ -154,6 +154,7 @@ pub(super) fn of_dial(error: Option<&NodeError>) -> &'static str {
 fn of_error(error: &NodeError) -> &'static str {
     match error {
         NodeError::Unreachable(_) => "unreachable",
+        NodeError::NotExecuted(_) => "not_executed",
         NodeError::DialTimedOut(_) => "dial_timed_out",
         NodeError::Handshake(refused) => of_error(refused),
         NodeError::TimedOut => "timed_out",

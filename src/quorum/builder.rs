@@ -13,7 +13,7 @@ use crate::{
     client::dependencies::ClientDependencies,
     clock::{self, BootClock},
     config::{CheckedQuorum, QuorumSettings},
-    error::{ConfigError, Error, node_twice},
+    error::{ConfigError, Error, node_twice, out_of_range},
     lock::client::Client,
     node::{
         NewNodes, Node, RestartGuard,
@@ -25,7 +25,10 @@ use crate::{
         remote::{ConnectedServers, ConnectionConfig},
     },
     observer::{NoObserver, Observer},
-    quorum::{Quorum, connecting},
+    quorum::{
+        Quorum, connecting,
+        replacing::{NodeLists, Replacement},
+    },
     spawner,
 };
 
@@ -94,11 +97,7 @@ impl QuorumBuilder {
     /// [CLUSTER.md]: https://github.com/redquorum/redquorum/blob/main/docs/CLUSTER.md
     /// [REDIS.md]: https://github.com/redquorum/redquorum/blob/main/docs/REDIS.md#a-node-behind-sentinel
     pub fn nodes<S: Into<String>>(mut self, urls: impl IntoIterator<Item = S>) -> Self {
-        self.nodes.extend(urls.into_iter().map(|url| NodeSource::Url {
-            url: url.into(),
-            #[cfg(feature = "settings")]
-            file: None,
-        }));
+        self.nodes.extend(urls.into_iter().map(NodeSource::url));
         self
     }
 
@@ -516,6 +515,70 @@ impl QuorumBuilder {
         Arc::new(NoObserver)
     }
 
+    /// Returns the lists of nodes before and after a replacement.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] if the urls are invalid, if neither or both of the servers are nodes, or if Sentinels name one of
+    /// the servers.
+    pub(in crate::quorum) fn replacing(&self, replacement: &Replacement) -> Result<NodeLists, ConfigError> {
+        let addresses: Vec<Arc<str>> =
+            self.routes()?.iter().map(|route| Arc::clone(route.address())).collect();
+        let named = |argument: &'static str, url: &String| {
+            let routes = self.with_nodes(vec![NodeSource::url(url)]).routes();
+            let route = routes.map_err(|error| error.of_argument(argument))?.pop();
+            route.ok_or(ConfigError::NoNodes)
+        };
+        let (old, new) = (&named("old", &replacement.old)?, &named("new", &replacement.new)?);
+        if old.address() == new.address() {
+            return Err(node_twice(old.address()).of_argument("new"));
+        }
+        for (setting, route) in [("old", old), ("new", new)] {
+            if route.is_behind_sentinels() || route.is_in_cluster() {
+                let expected = "a server that neither Sentinels nor a Redis Cluster name, because a failover may lose \
+                                the mark of a replaced node: let the failover promote another server, at the same \
+                                address";
+                return Err(out_of_range(setting, route.address(), expected));
+            }
+        }
+        let position = |route: &Route| addresses.iter().position(|address| address == route.address());
+        let with = |node: usize, url: &String| {
+            let mut nodes = self.nodes.clone();
+            if let Some(source) = nodes.get_mut(node) {
+                *source = NodeSource::url(url);
+            }
+            self.with_nodes(nodes)
+        };
+        match (position(old), position(new)) {
+            (Some(node), None) => {
+                let after = with(node, &replacement.new);
+                Ok(NodeLists { before: self.clone(), after, node, is_old_listed: true })
+            }
+            (None, Some(node)) => {
+                let before = with(node, &replacement.old);
+                Ok(NodeLists { before, after: self.clone(), node, is_old_listed: false })
+            }
+            (Some(_), Some(_)) => {
+                let expected = "an empty server beside the nodes of the settings";
+                Err(out_of_range("new", new.address(), expected))
+            }
+            (None, None) => {
+                let expected = format!("one of the nodes of the settings: {}", addresses.join(", "));
+                Err(out_of_range("old", old.address(), expected))
+            }
+        }
+    }
+
+    fn with_nodes(&self, nodes: Vec<NodeSource>) -> Self {
+        Self { nodes, ..self.clone() }
+    }
+
+    /// Returns the nodes as urls, with `***@` in place of user and password.
+    pub(in crate::quorum) fn shown_nodes(&self) -> Result<Vec<String>, ConfigError> {
+        let routes = self.routes()?;
+        Ok(self.nodes.iter().zip(&routes).map(|(node, route)| node.shown(route)).collect())
+    }
+
     /// Returns the routes to the nodes. Returns an error if two nodes have the same address.
     pub(crate) fn routes(&self) -> Result<Vec<Route>, ConfigError> {
         #[cfg(feature = "tls")]
@@ -553,6 +616,47 @@ impl QuorumBuilder {
     }
 }
 
+impl NodeSource {
+    fn url(url: impl Into<String>) -> Self {
+        Self::Url {
+            url: url.into(),
+            #[cfg(feature = "settings")]
+            file: None,
+        }
+    }
+
+    /// Returns the url without users and passwords. A client of the redis crate is shown by its address.
+    fn shown(&self, route: &Route) -> String {
+        /// The parameters that a url may show.
+        const SHOWN: [&str; 3] = ["db", "protocol", "sentinel_tls"];
+
+        let address = route.address();
+        let url = match self {
+            Self::Url { url, .. } => url,
+            #[cfg(feature = "unstable-redis")]
+            Self::Client(_) => return address.to_string(),
+        };
+        let Some((scheme, rest)) = url.split_once("://") else { return address.to_string() };
+        let scheme = scheme.to_ascii_lowercase();
+        // The url is valid, so credentials have no slash and no question mark, and precede the hosts.
+        let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let (credentials, hosts) =
+            authority.rsplit_once('@').map_or(("", authority), |(_, hosts)| ("***@", hosts));
+        let is_server = matches!(&*scheme, "redis" | "rediss" | "valkey" | "valkeys");
+        let hosts = if is_server { &**address } else { hosts };
+        let parameter = |parameter: &str| match parameter.split_once('=') {
+            Some((name, value)) if SHOWN.contains(&name) => format!("{name}={value}"),
+            _ => "***".to_owned(),
+        };
+        let parameters: Vec<String> =
+            parameters.split('&').filter(|text| !text.is_empty()).map(parameter).collect();
+        let question = if parameters.is_empty() { "" } else { "?" };
+        let path = path.trim_end_matches('/');
+        format!("{scheme}://{credentials}{hosts}{path}{question}{}", parameters.join("&"))
+    }
+}
+
 impl fmt::Debug for NodeSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -570,6 +674,7 @@ pub(crate) fn connection_config(
     registers: Option<NewNodes>,
 ) -> ConnectionConfig {
     ConnectionConfig {
+        fingerprint: settings.parameters.fingerprint.clone(),
         registers,
         connected_servers: ConnectedServers::default(),
         label: dependencies.label.clone(),

@@ -211,12 +211,16 @@ pub(crate) async fn wait_for_quorum(context: &ClientContext) -> Result<(), Error
     let needed = context.settings.electorate.needed();
     let has_quorum = count_fit(context, &answers) >= needed;
     client_clock_off(context, &answers)?;
-    for misfit in misfits.into_iter().flatten() {
+    for (misfit, answer) in misfits.into_iter().zip(&answers) {
+        let Some(misfit) = misfit else { continue };
         // An unfit node stays unfit, so the call fails at once, unless the remaining nodes form a quorum.
         if !has_quorum {
             return Err(misfit.into());
         }
-        tracing::warn!(%misfit, "node refused; remaining nodes form a quorum");
+        // The connection of a replaced node has warned.
+        if !matches!(answer, Answer::Error(error) if error.replaced_by().is_some()) {
+            tracing::warn!(%misfit, "node refused; remaining nodes form a quorum");
+        }
     }
     if has_quorum {
         warn_without_votes(context, &answers, waited);

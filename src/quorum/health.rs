@@ -6,7 +6,7 @@ use crate::{
     client::broadcast::{collect_with_times, send_inspect},
     error::ClosedReason,
     lock::{inspection, node_inspection::NodeInspection},
-    node::{Answer, names},
+    node::{Answer, InspectAnswer, names},
     process::Forked,
     quorum::Quorum,
     values::{NodeError, Resource},
@@ -61,6 +61,15 @@ impl Quorum {
                 inspected.unwrap_or_else(|Forked| all_closed(ClosedReason::Forked))
             }
         };
+        // A node of another quorum also answers an inspection.
+        let ours = &settings.parameters.fingerprint;
+        for (answer, _) in &mut answers {
+            if let Answer::Inspected(InspectAnswer { fingerprint: Some(theirs), .. }) = answer
+                && theirs != ours
+            {
+                *answer = Answer::Error(NodeError::WrongQuorum(theirs.as_str().into()));
+            }
+        }
         // The end of the client, and not the node, is the reason of an error at that time.
         if let Some(reason) = context.end_reason() {
             let errors = answers.iter_mut().filter(|(answer, _)| matches!(answer, Answer::Error(_)));

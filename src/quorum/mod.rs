@@ -1,4 +1,4 @@
-//! Clients of quorums: construction, health, lists, shutdown, administration and moves.
+//! Clients of quorums: construction, health, lists, shutdown, administration, moves and replacements.
 
 mod admin;
 pub(crate) mod builder;
@@ -8,6 +8,8 @@ mod listing;
 mod moving;
 #[expect(clippy::module_inception, reason = "a file is named after its type")]
 mod quorum;
+mod replacement_record;
+pub(crate) mod replacing;
 pub(crate) mod shutdown;
 #[cfg(test)]
 mod tests;
@@ -29,5 +31,6 @@ pub use self::{
     listing::{Listing, LockName, list},
     moving::{give_up_reconfigure, reconfigure},
     quorum::Quorum,
+    replacing::{Abandoned, Replaced, Replacement, abandon_replacement, replace},
     shutdown::ShutdownReport,
 };

@@ -248,18 +248,19 @@ impl<'a> Move<'a> {
         // the wait, and the move would count this node as closed for the whole wait.
         let name = format!("{}-{round}", self.before.lease_ids.client());
         let mine = self.to.closed_by(&self.from, &name);
-        let close = Reconfigure { from: self.from.clone(), to: mine.clone() };
+        let close = Reconfigure { from: self.from.clone(), to: mine.clone(), record: None };
         // A node without metadata is not registered: the node would then count as closed, although the node may not
         // belong to the quorum.
         let old = ask_all_nodes(self.before, Operation::Reconfigure(close.clone())).await;
         let mut taken_over = Vec::new();
         if let Err(error) = self.close_new_and_check(&old, &close, &name, &mut taken_over).await {
-            let open = Operation::Reconfigure(Reconfigure { from: mine, to: self.from.clone() });
+            let open =
+                Operation::Reconfigure(Reconfigure { from: mine, to: self.from.clone(), record: None });
             let open_new = |node: usize| {
                 let theirs: Option<&Fingerprint> = taken_over.get(node).and_then(Option::as_ref);
                 let give_back = |theirs: &Fingerprint| {
                     let from = self.to.taken_over_from(theirs, &name);
-                    Operation::Reconfigure(Reconfigure { from, to: theirs.clone() })
+                    Operation::Reconfigure(Reconfigure { from, to: theirs.clone(), record: None })
                 };
                 Some(theirs.map_or_else(|| open.clone(), give_back))
             };
@@ -294,6 +295,7 @@ impl<'a> Move<'a> {
             let take_over = |theirs: &Fingerprint| Reconfigure {
                 from: theirs.clone(),
                 to: self.to.taken_over_from(theirs, name),
+                record: None,
             };
             let change = match taken_over.get(node).and_then(Option::as_ref) {
                 Some(theirs) => Some(take_over(theirs)),
@@ -325,7 +327,7 @@ impl<'a> Move<'a> {
                 Stage::ClosedForGood(by) => by.clone(),
                 _ => closed.get(node)?.clone()?,
             };
-            Some(Operation::Reconfigure(Reconfigure { from, to: for_good.clone() }))
+            Some(Operation::Reconfigure(Reconfigure { from, to: for_good.clone(), record: None }))
         };
         let answers = ask_each(self.before, close).await;
         let is_closed = |answer: &Answer| is_done(answer) || matches!(self.stage(answer), Stage::Moved(_));
@@ -365,9 +367,11 @@ impl<'a> Move<'a> {
             Stage::Closed(by)
             | Stage::ClosedFromAny(by)
             | Stage::ClosedForGood(by)
-            | Stage::TakenOver(by) => {
-                Some(Operation::Reconfigure(Reconfigure { from: by.clone(), to: self.to.clone() }))
-            }
+            | Stage::TakenOver(by) => Some(Operation::Reconfigure(Reconfigure {
+                from: by.clone(),
+                to: self.to.clone(),
+                record: None,
+            })),
             _ => None,
         };
         let opened = ask_each(self.after, open).await;
@@ -400,14 +404,14 @@ impl<'a> Move<'a> {
         let is_unmoved =
             !new.is_empty() && new.iter().all(|answer| has_answered(answer) && !is_moved(answer));
         let open = |by: &Fingerprint| {
-            Operation::Reconfigure(Reconfigure { from: by.clone(), to: self.from.clone() })
+            Operation::Reconfigure(Reconfigure { from: by.clone(), to: self.from.clone(), record: None })
         };
         let open_closed = |answer: &Answer| match self.stage(answer) {
             Stage::Closed(by) => Some(open(by)),
             Stage::ClosedFromAny(by) if is_unmoved => Some(open(by)),
             Stage::TakenOver(by) => {
                 let theirs = by.first_configuration(&self.to)?;
-                Some(Operation::Reconfigure(Reconfigure { from: by.clone(), to: theirs }))
+                Some(Operation::Reconfigure(Reconfigure { from: by.clone(), to: theirs, record: None }))
             }
             _ => None,
         };
@@ -498,7 +502,11 @@ impl<'a> Move<'a> {
             Stage::Open
         } else if *fingerprint == self.to {
             Stage::Moved(fingerprint)
-        } else if fingerprint.is_closed_for_good_between(&self.from, &self.to) {
+        } else if fingerprint.is_closed_for_good_between(&self.from, &self.to)
+            || mutation::altered(Mutation::CountRetiredAsClosed, false, |_| {
+                self.from.replacement_of(fingerprint.as_str()).is_some()
+            })
+        {
             Stage::ClosedForGood(fingerprint)
         } else if fingerprint.is_closed_between(&self.from, &self.to) {
             Stage::Closed(fingerprint)
@@ -626,7 +634,7 @@ fn untouched(context: &ClientContext, answers: &[Answer], is_fine: impl Fn(&Answ
 }
 
 /// Returns the reply of a node that does not take part.
-fn reply_of_absent(context: &ClientContext, answer: &Answer) -> NodeReply {
+pub(super) fn reply_of_absent(context: &ClientContext, answer: &Answer) -> NodeReply {
     match answer {
         Answer::Inspected(inspection) => NodeReply::Refused(match &inspection.fingerprint {
             Some(fingerprint) => Refusal::wrong_quorum(fingerprint),
@@ -637,7 +645,7 @@ fn reply_of_absent(context: &ClientContext, answer: &Answer) -> NodeReply {
 }
 
 /// Sends each node its own operation. The answer of a node without an operation is `None`.
-async fn ask_each(
+pub(super) async fn ask_each(
     context: &ClientContext,
     operation: impl Fn(usize) -> Option<Operation>,
 ) -> Vec<Option<Answer>> {

@@ -33,7 +33,9 @@ use crate::{
 pub struct Process {
     world: World,
     index: usize,
-    nodes: Range<usize>,
+    nodes: Arc<[usize]>,
+    /// The same nodes, for the trace of a proof; `None` if their quorum has other nodes at other times.
+    traced_nodes: Option<Range<usize>>,
     /// The addresses of the nodes begin with this text.
     host: &'static str,
     /// The renewal offset of the clients; `None` for an offset that follows from the seed.
@@ -43,7 +45,15 @@ pub struct Process {
 
 impl Process {
     pub(crate) fn new(world: &World, index: usize, nodes: usize, seed: u64) -> Self {
-        Self { world: world.clone(), index, nodes: 0..nodes, host: "sim", renewal_offset: None, seed }
+        Self {
+            world: world.clone(),
+            index,
+            nodes: (0..nodes).collect(),
+            traced_nodes: Some(0..nodes),
+            host: "sim",
+            renewal_offset: None,
+            seed,
+        }
     }
 
     /// Returns the index of the process, from 0.
@@ -66,8 +76,22 @@ impl Process {
     /// beyond the last node of this process are left out.
     #[must_use]
     pub fn with_nodes(&self, nodes: Range<usize>) -> Self {
-        let last = self.nodes.end;
-        Self { nodes: nodes.start.min(last)..nodes.end.min(last), ..self.clone() }
+        let last = self.nodes.last().map_or(0, |last| last + 1);
+        let nodes = nodes.start.min(last)..nodes.end.min(last);
+        Self { nodes: nodes.clone().collect(), traced_nodes: Some(nodes), ..self.clone() }
+    }
+
+    /// Returns the same process with a list of these nodes, whose clients are not in the trace of a proof.
+    #[cfg(test)]
+    pub(crate) fn with_list(&self, nodes: &[usize]) -> Self {
+        Self { nodes: nodes.into(), traced_nodes: None, ..self.clone() }
+    }
+
+    /// Leaves a node without metadata: its first client begins its quarantine, as on a new server of a quorum that is in
+    /// use. By default, the first registration of a node finds a quorum that an administrator has made.
+    #[cfg(test)]
+    pub(crate) fn leave_new(&self, node: usize) {
+        self.world.lock().leave_new(node);
     }
 
     /// Returns the same process with other addresses of the same nodes. The text takes the place of
@@ -230,8 +254,8 @@ impl Process {
         self.world.lock().note(self.index, event);
     }
 
-    pub(crate) fn nodes(&self) -> Range<usize> {
-        self.nodes.clone()
+    pub(crate) fn nodes(&self) -> &[usize] {
+        &self.nodes
     }
 
     pub(crate) fn world(&self) -> &World {
@@ -256,7 +280,7 @@ impl Process {
             observer: Arc::new(Recorder {
                 world: self.world.clone(),
                 process: self.index,
-                nodes: self.nodes(),
+                nodes: self.traced_nodes.clone(),
             }),
             client_id: Uuid::from_u64_pair(id(0), id(1)),
             ticket_secret: TicketSecret::new(Uuid::from_u64_pair(id(1), id(0))),
@@ -272,13 +296,14 @@ impl Process {
         parameters: &QuorumParameters,
         connection_config: &ConnectionConfig,
     ) -> Vec<Arc<dyn Node>> {
-        let to = |node: usize| {
+        let to = |node: &usize| {
+            let node = *node;
             let (world, process, parameters) = (self.world.clone(), self.index, parameters.clone());
             let transport = Arc::new(SimTransport { world, process, node, parameters });
             Arc::new(RemoteNode::new(format!("{}:{node}", self.host).into(), transport, connection_config))
                 as Arc<dyn Node>
         };
-        self.nodes().map(to).collect()
+        self.nodes().iter().map(to).collect()
     }
 }
 
@@ -292,11 +317,23 @@ impl QuorumBuilder {
     /// [`Error::Config`] if the settings cannot work.
     pub fn connect_simulated(self, process: &Process) -> Result<Quorum, Error> {
         let settings = self.settings.check(process.nodes().len())?;
-        process.world().lock().trace_quorum(&process.nodes(), &settings);
+        if let Some(nodes) = &process.traced_nodes {
+            process.world().lock().trace_quorum(nodes, &settings);
+        }
         let dependencies = process.dependencies();
         let connection_config = connection_config(&settings, &dependencies, settings.registration());
         let nodes = process.connect(&settings.parameters, &connection_config);
         Ok(Quorum::new(QuorumClient::start(nodes, settings, dependencies)))
+    }
+
+    /// Creates the client of an administrator in a simulated process, which registers with no node.
+    #[cfg(test)]
+    pub(crate) fn administer_simulated(self, process: &Process) -> Arc<QuorumClient> {
+        let settings = self.settings.check(process.nodes().len()).unwrap();
+        let dependencies = process.dependencies();
+        let connection_config = connection_config(&settings, &dependencies, None);
+        let nodes = process.connect(&settings.parameters, &connection_config);
+        QuorumClient::start(nodes, settings, dependencies)
     }
 }
 

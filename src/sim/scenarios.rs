@@ -29,6 +29,7 @@ mod overload;
 mod queue_faults;
 mod readers;
 mod renewals;
+mod replacing;
 mod semaphores;
 mod shutdown;
 mod ticket_rules;

@@ -1,14 +1,23 @@
-//! The fingerprint of a quorum's configuration, and of nodes that are closed for a move. `quorum/moving.rs` describes
-//! the steps of a move.
+//! The fingerprint of a quorum's configuration, and of nodes that are closed for a move or a replacement.
+//! `quorum/moving.rs` describes the steps of a move, and `quorum/replacing.rs` the steps of a replacement.
 
 use std::{fmt, sync::Arc};
 
 use crate::values::Printable;
 
-/// The configuration of a quorum as one readable line, on which all clients of the quorum must agree. During a move, a
-/// closed node has a line that names the move instead.
+/// The configuration of a quorum as one readable line, on which all clients of the quorum must agree. A node that is
+/// closed for a move or a replacement has a line that names the move or the replacement instead.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Fingerprint(Arc<ConfigurationLine>);
+
+/// The beginning of the fingerprint of every closed node.
+const CLOSED: &str = "closed for ";
+
+/// The words before the address of the new server, in the fingerprint of a replaced node.
+const REPLACED: &str = " replaced by ";
+
+/// The words before the address of the old node, in the fingerprint of a new server that no replacement has opened yet.
+const JOINING: &str = " in place of ";
 
 /// The text of a fingerprint, and its hash.
 #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,9 +106,61 @@ impl Fingerprint {
         self.is_closed() && (is_from(" by ") || is_from(" for good by "))
     }
 
-    /// Whether this is the fingerprint of a closed node, for good or not, of any move.
+    /// Returns the fingerprint of a replaced node of this configuration, which never votes again. `new` is the address
+    /// of the server that stands in for the node.
+    pub(crate) fn replaced_by(&self, new: &str) -> Self {
+        Self::new(&format!("{CLOSED}{}{REPLACED}{new}", self.0.text))
+    }
+
+    /// Returns the address of the server that stands in for the node, if this text is the fingerprint of a replaced node
+    /// of this configuration.
+    pub(crate) fn replacement_of<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let new = text.strip_prefix(CLOSED)?.strip_prefix(self.as_str())?.strip_prefix(REPLACED)?;
+        (!new.contains(' ')).then_some(new)
+    }
+
+    /// Returns the address of the server that stands in for the node, if this text is the fingerprint of a node that was
+    /// replaced in any quorum.
+    pub(crate) fn replacement_in(text: &str) -> Option<&str> {
+        Self::replaced_in(text).map(|(_quorum, new)| new)
+    }
+
+    /// Returns the fingerprint of the quorum and the address of the server that stands in for the node, if this text is
+    /// the fingerprint of a node that was replaced in any quorum.
+    pub(crate) fn replaced_in(text: &str) -> Option<(&str, &str)> {
+        let (quorum, new) = text.strip_prefix(CLOSED)?.rsplit_once(REPLACED)?;
+        (!new.contains(' ')).then_some((quorum, new))
+    }
+
+    /// Returns the fingerprint of a new server that is to stand in for the node at the address `old` in this
+    /// configuration, and that is closed until the old node cannot vote any more. `request` is new for every call.
+    pub(crate) fn joining_by(&self, old: &str, request: &str) -> Self {
+        Self::new(&format!("{}{old} by {request}", self.joining_prefix()))
+    }
+
+    /// Returns the address of the node that a new server is to stand in for, if this is the fingerprint of such a server
+    /// in the configuration `to`.
+    pub(crate) fn joining_for(&self, to: &Self) -> Option<&str> {
+        let (old, _request) = self.0.text.strip_prefix(&to.joining_prefix())?.rsplit_once(" by ")?;
+        Some(old)
+    }
+
+    /// Returns the address of the node that a new server is to stand in for, if this text is the fingerprint of such a
+    /// server in any configuration.
+    pub(crate) fn joining_in(text: &str) -> Option<&str> {
+        let (_ours, joining) = text.strip_prefix(CLOSED)?.rsplit_once(JOINING)?;
+        let (old, request) = joining.split_once(" by ")?;
+        (![old, request].iter().any(|part| part.contains(' '))).then_some(old)
+    }
+
+    /// Whether this is the fingerprint of a new server that is to stand in for a node in the configuration `to`.
+    pub(crate) fn is_joining(&self, to: &Self) -> bool {
+        self.0.text.starts_with(&to.joining_prefix())
+    }
+
+    /// Whether this is the fingerprint of a closed node: of any move, for good or not, or of a replacement.
     pub(crate) fn is_closed(&self) -> bool {
-        self.0.text.starts_with("closed for ")
+        self.0.text.starts_with(CLOSED)
     }
 
     fn closed_prefix(&self, from: &Self) -> String {
@@ -108,6 +169,10 @@ impl Fingerprint {
 
     fn closed_for_good_prefix(&self, from: &Self) -> String {
         format!("closed for {} from {} for good by ", self.0.text, from.0.text)
+    }
+
+    fn joining_prefix(&self) -> String {
+        format!("{CLOSED}{}{JOINING}", self.0.text)
     }
 
     fn taken_over_prefix(&self) -> String {
@@ -201,6 +266,29 @@ mod tests {
         assert!(closed.is_closed_from(&theirs));
         for other in [new.closed_by(&theirs, "1"), new.closed_for_good_by(&theirs, "1"), new.closed_for()] {
             assert_eq!(other.first_configuration(&new), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_fingerprints_of_a_replacement_name_the_other_server() {
+        let ours = Fingerprint::new("name=a replaced by b nodes=3");
+        let replaced = ours.replaced_by("10.0.0.4:6379");
+        let text = "closed for name=a replaced by b nodes=3 replaced by 10.0.0.4:6379";
+        assert_eq!(replaced.to_string(), text);
+        assert_eq!(Fingerprint::replacement_in(text), Some("10.0.0.4:6379"));
+        assert_eq!(Fingerprint::replaced_in(text), Some((ours.as_str(), "10.0.0.4:6379")));
+        assert_eq!(ours.replacement_of(text), Some("10.0.0.4:6379"));
+        assert_eq!(Fingerprint::new("name=a").replacement_of(text), None, "of another configuration");
+        let joining = ours.joining_by("10.0.0.3:6379", "1");
+        assert!(joining.is_joining(&ours));
+        assert_eq!(joining.joining_for(&ours), Some("10.0.0.3:6379"));
+        assert_eq!(Fingerprint::joining_in(joining.as_str()), Some("10.0.0.3:6379"));
+        assert_eq!(Fingerprint::joining_in(text), None);
+        assert_eq!((joining.joining_for(&replaced), replaced.joining_for(&ours)), (None, None));
+        assert!(replaced.is_closed() && joining.is_closed());
+        for other in [ours.clone(), joining, ours.closed_by(&Fingerprint::new("name=b"), "1")] {
+            assert_eq!(Fingerprint::replacement_in(other.as_str()), None, "{other}");
+            assert!(!other.is_closed_from(&ours), "{other}");
         }
     }
 

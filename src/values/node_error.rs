@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::values::{ClosedReason, Printable};
+use crate::values::{ClosedReason, Fingerprint, Printable};
 
 /// The error of a node that gave no vote. An error is never evidence that a resource is held, nor that it is
 /// free.
@@ -11,9 +11,14 @@ use crate::values::{ClosedReason, Printable};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
-    /// The request was not sent, because there is no connection: refused, reset, or an unknown host.
+    /// The request was not sent, because there is no connection: refused, or an unknown or unreachable host.
     #[error("unreachable: {}", Printable(.0))]
     Unreachable(Arc<str>),
+    /// The request was not executed, for this reason, although the server may run: the server closed the new connection
+    /// without a reason, had a full queue of new connections, had lost the script, or is another server than before, or
+    /// this client could not open a socket.
+    #[error("not executed: {}", Printable(.0))]
+    NotExecuted(Arc<str>),
     /// The request was not sent, because a step of opening a connection had no answer in time. The text names the step.
     #[error("unreachable: {}", Printable(.0))]
     DialTimedOut(Arc<str>),
@@ -77,8 +82,9 @@ pub enum NodeError {
     /// The ACL user may not call `SCAN`, by which a node lists its locks.
     #[error("the user may not call SCAN, with which locks are listed (`ACL SETUSER USER +scan`)")]
     ScanForbidden,
-    /// The node belongs to a quorum with other settings. The text is the fingerprint of that quorum.
-    #[error("the node belongs to another quorum ({})", Printable(.0))]
+    /// The node belongs to a quorum with other settings, or was [replaced](Self::replaced_by). The text is the
+    /// fingerprint of that quorum, or of the replaced node.
+    #[error("{}", text_of_wrong_quorum(.0))]
     WrongQuorum(Arc<str>),
     /// The address leads to a server to which this client is connected by another address. Each server has
     /// one vote.
@@ -193,6 +199,25 @@ pub enum NodeError {
     CallFailed(Arc<str>),
 }
 
+/// Returns the text for a node with this fingerprint, which a client of another quorum meets.
+fn text_of_wrong_quorum(fingerprint: &str) -> String {
+    match text_of_replacement(fingerprint) {
+        Some(replaced) => format!("the node was {replaced}"),
+        None => format!("the node belongs to another quorum ({})", Printable(fingerprint)),
+    }
+}
+
+/// Returns the words for a node with this fingerprint if the node was replaced. They name the quorum, which is another one
+/// than that of the client if an address is wrong.
+pub(super) fn text_of_replacement(fingerprint: &str) -> Option<String> {
+    let (quorum, new) = Fingerprint::replaced_in(fingerprint)?;
+    let (quorum, new) = (Printable(quorum), Printable(new));
+    Some(format!(
+        "replaced by {new} in the quorum ({quorum}): if this is the quorum of this client, restart the client with the new \
+         list of nodes; otherwise correct the address of the node"
+    ))
+}
+
 /// Returns the words for the clock of a node that is ahead, or behind.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the error's `Display` passes references to fields")]
 fn direction(is_node_ahead: &bool) -> &'static str {
@@ -247,11 +272,36 @@ fn is_about_keys(text: &str) -> bool {
 }
 
 impl NodeError {
+    /// Returns the address of the server that stands in for the node, as `HOST:PORT`, if
+    /// [`admin::replace`](crate::admin::replace) has replaced the node. The client works with the other nodes, and takes
+    /// the new list of nodes at its next start. If the address of the node is wrong, this is a server of another quorum,
+    /// which the text of the error names.
+    #[must_use]
+    pub fn replaced_by(&self) -> Option<&str> {
+        self.wrong_quorum().and_then(Fingerprint::replacement_in)
+    }
+
+    /// Returns the fingerprint of the node if the node belongs to a quorum with other settings, or was replaced.
+    pub(crate) fn wrong_quorum(&self) -> Option<&str> {
+        match self {
+            Self::WrongQuorum(fingerprint) => Some(fingerprint),
+            Self::Handshake(error) => error.wrong_quorum(),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing has answered: no listener, an unknown or unreachable host, or a timeout. Any other error is from a
+    /// server that runs, or from this client. A server that closes the connection has answered.
+    pub(crate) fn is_silence(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::TimedOut | Self::DialTimedOut(_) | Self::Unresponsive)
+    }
+
     /// Whether the node certainly never received the call, so that no rollback is needed there.
     pub(crate) fn is_unsent(&self) -> bool {
         matches!(
             self,
             Self::Unreachable(_)
+                | Self::NotExecuted(_)
                 | Self::DialTimedOut(_)
                 | Self::Handshake(_)
                 | Self::Unresponsive
@@ -368,6 +418,7 @@ mod tests {
         let foreign = || Arc::from("it's\n\u{1b}[2J\u{202e}");
         for error in [
             NodeError::Unreachable(foreign()),
+            NodeError::NotExecuted(foreign()),
             NodeError::DialTimedOut(foreign()),
             NodeError::NoAuth(foreign()),
             NodeError::NoCredentials(foreign()),
@@ -389,6 +440,38 @@ mod tests {
             assert!(text.contains("it's\\n\\u{1b}[2J\\u{202e}"), "{text:?}");
             assert!(!text.contains(|char: char| char == '\u{202e}' || char.is_control()), "{text:?}");
         }
+    }
+
+    /// A node that was silent may be stated to be gone.
+    #[test]
+    fn a_server_that_closes_the_connection_or_refuses_the_call_is_not_silent() {
+        let why = || Arc::from("why");
+        for silent in [
+            NodeError::Unreachable(why()),
+            NodeError::DialTimedOut(why()),
+            NodeError::TimedOut,
+            NodeError::Unresponsive,
+        ] {
+            assert!(silent.is_silence(), "{silent}");
+        }
+        for answered in [
+            NodeError::NotExecuted(why()),
+            NodeError::Disconnected,
+            NodeError::Loading,
+            NodeError::Handshake(Arc::new(NodeError::Tls(why()))),
+            NodeError::NoMaster(why()),
+            NodeError::Overloaded,
+        ] {
+            assert!(!answered.is_silence(), "{answered}");
+        }
+    }
+
+    #[test]
+    fn the_error_of_a_replaced_node_names_the_quorum_and_the_new_server() {
+        let error = NodeError::WrongQuorum("closed for name=b nodes=3 replaced by d:1".into());
+        assert_eq!(error.replaced_by(), Some("d:1"));
+        let text = error.to_string();
+        assert!(text.starts_with("the node was replaced by d:1 in the quorum (name=b nodes=3): "), "{text}");
     }
 
     #[test]

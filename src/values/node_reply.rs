@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::values::{Fingerprint, LeaseId, NodeError, Printable};
+use crate::values::{Fingerprint, LeaseId, NodeError, Printable, node_error::text_of_replacement};
 
 /// The reply of one node to one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,10 +54,10 @@ pub enum Refusal {
         /// The recorded count.
         recorded: u32,
     },
-    /// The node belongs to a quorum with other settings.
+    /// The node belongs to a quorum with other settings, or was [replaced](Self::replaced_by).
     #[non_exhaustive]
     WrongQuorum {
-        /// The settings of that quorum, as one line.
+        /// The settings of that quorum as one line, or the line of the replaced node.
         fingerprint: Arc<str>,
     },
 }
@@ -78,6 +78,17 @@ pub(crate) struct RepliesInWords<'a> {
 }
 
 impl Refusal {
+    /// Returns the address of the server that stands in for the node, as `HOST:PORT`, if
+    /// [`admin::replace`](crate::admin::replace) has replaced the node. If the address of the node is wrong, this is a
+    /// server of another quorum, which the text of the refusal names.
+    #[must_use]
+    pub fn replaced_by(&self) -> Option<&str> {
+        match self {
+            Self::WrongQuorum { fingerprint } => Fingerprint::replacement_in(fingerprint),
+            _ => None,
+        }
+    }
+
     pub(crate) fn wrong_quorum(fingerprint: &Fingerprint) -> Self {
         Self::WrongQuorum { fingerprint: fingerprint.as_str().into() }
     }
@@ -183,9 +194,10 @@ impl fmt::Display for Refusal {
             }
             Self::Superseded => f.write_str("lost or superseded"),
             Self::CountMismatch { recorded } => write!(f, "the latch has the count {recorded} there"),
-            Self::WrongQuorum { fingerprint } => {
-                write!(f, "belongs to another quorum ({})", Printable(fingerprint))
-            }
+            Self::WrongQuorum { fingerprint } => match text_of_replacement(fingerprint) {
+                Some(replaced) => f.write_str(&replaced),
+                None => write!(f, "belongs to another quorum ({})", Printable(fingerprint)),
+            },
         }
     }
 }

@@ -14,7 +14,7 @@ use redquorum::{
     AnyOf, Credentials, Error, Fence, FencingToken, Latch, Lease, LeaseId, LockGuard, LockOptions,
     MemoryCluster, MultiLock, Owner, Permit, Quorum, QuorumBuilder, ReadGuard, RedLock, Resource,
     RestartGuard, RwLock, Semaphore, ShutdownReport, Ticket,
-    admin::{self, InitOutcome},
+    admin::{self, Abandoned, InitOutcome, Replaced, Replacement},
     blocking,
     election::{Election, Leader, Leaders, Leadership},
     error::{
@@ -48,6 +48,7 @@ fn types() {
 
     require_value::<(Fence, FencingToken, LeaseId, LockOptions, Resource, RestartGuard, ShutdownReport)>();
     require_value::<(Credentials, Ticket)>();
+    require_value::<(Replacement, Replaced, Abandoned)>();
     require_value::<(Leader, InitOutcome, NodeReplies, NodeReply, Refusal)>();
     require_value::<(Health, Inspection, Listing, LockName, LockState, NodeInspection)>();
     require_value::<(metrics::Metric, metrics::Kind)>();
@@ -184,6 +185,7 @@ fn futures_of_observers_and_admin(
     mut leaders: Leaders,
     from: &QuorumBuilder,
     to: &QuorumBuilder,
+    replacement: &Replacement,
 ) {
     fn require_stream<T: Stream<Item = Leader>>(_: &T) {}
     require_stream(&leaders);
@@ -194,6 +196,8 @@ fn futures_of_observers_and_admin(
     require_send(admin::init_if_needed(from));
     require_send(admin::reconfigure(from, to));
     require_send(admin::give_up_reconfigure(from, to));
+    require_send(admin::replace(from, replacement));
+    require_send(admin::abandon_replacement(from, replacement));
 }
 
 /// A future that can be spawned, with a closure that borrows from the task.

@@ -6,7 +6,8 @@ use std::{collections::BTreeMap, fmt::Debug, time::Duration};
 
 use redquorum::{
     Credentials, Error, Fence, FencingToken, LockOptions, MemoryCluster, MultiLock, Owner, Quorum,
-    QuorumBuilder, RestartGuard, Ticket, admin,
+    QuorumBuilder, RestartGuard, Ticket,
+    admin::{self, Replacement},
     error::{ConfigError, InvalidResource, NodeReply, Refusal},
     settings,
 };
@@ -17,6 +18,9 @@ const SECRET: &str = "hush";
 
 /// A label that may be a url, a name that may be one, and a path that may be one.
 const URL: &str = "redis://me:hush@10.0.0.1";
+
+/// A ttl after which the quarantine of a new server ends soon.
+const SHORT_TTL: Duration = Duration::from_secs(1);
 
 /// The modules with public types of locks, nodes and errors. `sim` and `metrics` have no nodes on servers, and no texts
 /// of a user.
@@ -187,6 +191,20 @@ async fn add_client(texts: &mut Texts, builder: &QuorumBuilder) {
     add_blocking_client(texts, builder);
 }
 
+/// Adds the values of a replacement of a node. All urls have a password.
+async fn add_replacement(texts: &mut Texts) {
+    let cluster = Cluster::start_as(Kind::Processes, 4, ServerOptions::default().password(SECRET)).await;
+    let [nodes @ .., new] = &*cluster.urls() else { panic!("no servers") };
+    let builder = Quorum::builder().nodes(nodes).ttl(SHORT_TTL).max_ttl(SHORT_TTL);
+    admin::init(&builder).await.unwrap();
+    let replacement = Replacement::new(&nodes[0], new);
+    texts.add(&replacement);
+    texts.add(&admin::abandon_replacement(&builder, &replacement).await.unwrap());
+    let replaced = admin::replace(&builder, &replacement).await.unwrap();
+    assert_eq!(replaced.nodes.len(), nodes.len());
+    texts.add(&replaced);
+}
+
 fn add_blocking_client(texts: &mut Texts, builder: &QuorumBuilder) {
     let (quorum, timed_out) = std::thread::scope(|scope| {
         let client = scope.spawn(|| {
@@ -237,6 +255,7 @@ async fn no_text_of_a_public_type_shows_a_secret() {
     add_settings(&mut texts).await;
     add_client(&mut texts, &builder).await;
     add_refusals(&mut texts, builder).await;
+    add_replacement(&mut texts).await;
     add_plain_values(&mut texts);
     let shown: Vec<_> = texts.0.iter().filter(|(_, texts)| texts.concat().contains(SECRET)).collect();
     assert!(shown.is_empty(), "{shown:#?}");

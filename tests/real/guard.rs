@@ -25,6 +25,7 @@ mod healing;
 mod permissions;
 mod promotion;
 mod redis_cluster;
+mod replacing;
 mod rolling;
 
 /// The deadline of an effect that has to happen at once, on a machine under load.

@@ -197,7 +197,7 @@ impl ForceUnlock {
             app.messages.failure(&failure);
             app.messages.flush();
             let question = "Unlock it on the nodes that answer, although they are no quorum?";
-            if !consent::ask(question.to_owned()).await? {
+            if !consent::ask(question.to_owned(), "--yes").await? {
                 return Err(Failure::new(Exit::Declined, "nothing was unlocked: the answer was no"));
             }
         }
@@ -307,7 +307,7 @@ fn notice(unnotified: &[UnnotifiedNode], confirmed: usize) -> String {
 
 async fn ask(before: &LockView) -> Result<bool, Failure> {
     let shown = before.shown(table::width_of(&Term::stderr()));
-    consent::ask(format!("{shown}\nUnlock it on all nodes?")).await
+    consent::ask(format!("{shown}\nUnlock it on all nodes?"), "--yes").await
 }
 
 impl fmt::Display for ForceUnlockOutput {

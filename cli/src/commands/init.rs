@@ -139,7 +139,7 @@ async fn confirm(nodes: &[NodeConnector]) -> Result<(), Failure> {
         counted(nodes.len(), "node"),
         duration::shown(*longest)
     );
-    if consent::ask(question).await? {
+    if consent::ask(question, "--yes").await? {
         return Ok(());
     }
     let message =

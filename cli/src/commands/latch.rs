@@ -218,7 +218,9 @@ impl Latch {
             app.messages.flush();
             let missing = counted(view.missing() as usize, "arrival");
             let names = view.names(MAX_NAMED).map(|names| format!("{names}\n")).unwrap_or_default();
-            if !consent::ask(format!("{names}open latch {} without {missing}?", self.shown())).await? {
+            if !consent::ask(format!("{names}open latch {} without {missing}?", self.shown()), "--yes")
+                .await?
+            {
                 return Err(Failure::new(Exit::Declined, "nothing was opened: the answer was no"));
             }
         }

@@ -18,6 +18,7 @@ pub(crate) mod lock;
 pub(crate) mod man;
 pub(crate) mod observe;
 pub(crate) mod reconfigure;
+pub(crate) mod replace;
 pub(crate) mod run;
 pub(crate) mod top;
 pub(crate) mod unlock;
@@ -59,6 +60,7 @@ impl Command {
                 | Self::Top(_)
                 | Self::Bench(_)
                 | Self::Reconfigure(_)
+                | Self::Replace(_)
         )
     }
 
@@ -81,6 +83,7 @@ impl Command {
             Self::ForceUnlock(force_unlock) => force_unlock.perform(app).await,
             Self::Init(init) => init.perform(app).await,
             Self::Reconfigure(reconfigure) => reconfigure.perform(app).await,
+            Self::Replace(replace) => replace.perform(app).await,
             Self::Doctor(doctor) => doctor.perform(app).await,
             Self::Bench(bench) => bench.perform(app).await,
             Self::Completions(completions) => completions.perform(),

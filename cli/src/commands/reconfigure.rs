@@ -143,7 +143,7 @@ impl Reconfigure {
             Consent::Given => app.messages.notice(&change.in_one_line()),
             Consent::Ask => {
                 app.messages.flush();
-                if !consent::ask(change.question(longest)).await? {
+                if !consent::ask(change.question(longest), "--yes").await? {
                     return Err(Failure::new(Exit::Declined, "nothing was changed: the answer was no"));
                 }
             }

@@ -41,6 +41,7 @@ async fn the_help_of_every_command_matches_its_file() {
         "force-unlock",
         "init",
         "reconfigure",
+        "replace",
         "doctor",
         "bench",
         "completions",

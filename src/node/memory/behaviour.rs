@@ -91,6 +91,11 @@ impl MemoryServer {
         mutex::lock(&self.behaviour.state).behaviour = behaviour;
     }
 
+    /// Deletes all data of the server, as `FLUSHALL` does.
+    pub(crate) fn flush(&self) {
+        mutex::lock(&self.memory).state.flush();
+    }
+
     /// Executes the pending requests in order, and all requests from now on.
     ///
     /// A pending request is executed even if its caller has dropped the reply, as by a server process that was stopped

@@ -60,6 +60,13 @@ impl MemoryCluster {
         Self { servers: self.servers[nodes].to_vec(), clock: Arc::clone(&self.clock) }
     }
 
+    /// Returns the nodes with these indices, in this order.
+    #[cfg(test)]
+    pub(crate) fn select(&self, nodes: &[usize]) -> Self {
+        let servers = nodes.iter().map(|node| Arc::clone(&self.servers[*node])).collect();
+        Self { servers, clock: Arc::clone(&self.clock) }
+    }
+
     #[cfg(test)]
     pub(crate) fn servers(&self) -> &[Arc<MemoryServer>] {
         &self.servers

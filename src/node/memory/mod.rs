@@ -103,7 +103,8 @@ impl MemoryServer {
         for operation in operations {
             let listeners = |topic: &Resource| Some(self.listeners.count_of(topic));
             let outcome = memory.state.apply_with_listeners(&listeners, parameters, operation, now);
-            let is_of_administrator = matches!(operation, Operation::Reconfigure(_));
+            let is_of_administrator =
+                matches!(operation, Operation::Reconfigure(_) | Operation::RecordReplacements(_));
             if outcome.answer.is_not_registered() && !is_of_administrator {
                 // A client registers on each connection to a remote node. An in-memory node has no connections, so the
                 // server registers here. The node votes again after its quarantine. The client of an administrator does

@@ -43,7 +43,8 @@ pub(crate) enum Answer {
     /// Unlock, sent again after its connection broke: no key was found. The first delivery may have deleted the keys.
     UnlockedBefore,
     /// Lock, enqueue, transfer, write-back, vacancy query, latch: refused, because the node may have lost votes.
-    /// Reconfiguration: refused, because the node has no metadata.
+    /// Reconfiguration: refused, because the node has no metadata. Record of replacements: refused, because the
+    /// node has no metadata.
     Abstains(Abstention),
     /// Renewal: done, but no vote, because the node may have lost votes.
     RenewedInQuarantine(Abstention),
@@ -69,6 +70,10 @@ pub(crate) enum Answer {
     PermitsCounted { before: Option<u32> },
     /// Registration, initialisation, reconfiguration: done.
     Registered(Registration),
+    /// Record of replacements: the text that the node has now.
+    Recorded { text: Arc<str> },
+    /// Clock: the time of day of the server, since the epoch.
+    Clock { time: Duration },
     /// Initialisation: refused, because the node belongs to a quorum, or may have forgotten a quorum.
     AlreadyRegistered { fingerprint: Fingerprint },
     /// Any operation: no answer, or an error. An error is no evidence that a resource is held.
@@ -163,6 +168,8 @@ impl From<&Answer> for NodeReply {
             | Answer::Open
             | Answer::Arrived(_)
             | Answer::PermitsCounted { .. }
+            | Answer::Recorded { .. }
+            | Answer::Clock { .. }
             | Answer::Registered(_)
             | Answer::Inspected(_) => Self::Done,
             Answer::Held(Holder { lease_id, remaining, .. }) => {

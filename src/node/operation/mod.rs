@@ -20,7 +20,7 @@
 //! | latch | latches |
 //! | count-permits | semaphores |
 //! | inspect | inspections, holder checks, health checks, new clients and administration |
-//! | list, force-unlock, init, reconfigure | administration |
+//! | list, force-unlock, init, reconfigure, record-replacements, read-clock | administration |
 //! | register | each new connection |
 
 use crate::{
@@ -41,7 +41,9 @@ mod list;
 mod lock;
 mod observe;
 mod proclaim;
+mod read_clock;
 mod reconfigure;
+mod record_replacements;
 mod register;
 mod renew;
 mod resources;
@@ -67,7 +69,9 @@ pub(crate) use self::{
     lock::{Holder, Lock},
     observe::{Observe, ObserveAnswer},
     proclaim::{MAX_VALUE_BYTES, Proclaim, Proclamation},
-    reconfigure::Reconfigure,
+    read_clock::ReadClock,
+    reconfigure::{CLOCK_MARGIN, Reconfigure, RecordStep},
+    record_replacements::RecordReplacements,
     register::{NewNodes, Register, Registration},
     renew::Renew,
     resources::Resources,
@@ -178,6 +182,8 @@ operations! {
         Register in "register.lua",
         Init in "init.lua",
         Reconfigure in "reconfigure.lua",
+        RecordReplacements in "record_replacements.lua",
+        ReadClock in "read_clock.lua",
     }
 }
 

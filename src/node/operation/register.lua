@@ -19,16 +19,14 @@ function node.register(_, fingerprint, new_nodes, time_of_client, lasts, renewal
   local is_trusted = node.guard == 'off' or (not is_known and new_nodes == 'admit')
   local is_current = is_known and is_stamped and (is_of_this_incarnation or is_trusted)
   if not is_current then
-    -- The new minimum token of a node that may have forgotten votes is at least every vote until now. The minimum
-    -- token of a trusted node is not raised: the next votes of the node would exceed the raised minimum token. A
-    -- restart within the same second would set the same minimum token, and the node could repeat these votes.
+    -- The minimum token of a trusted node is not raised: the next votes of the node would exceed the raised minimum
+    -- token. A restart within the same second would set the same minimum token, and the node could repeat these votes.
     local minimum_token, is_new = node.integer(metadata.minimum_token), false
     -- The quarantine precedes the metadata. An error in between then costs only a needless quarantine.
     if not is_trusted then
-      minimum_token = math.max(minimum_token, node.start() + 1000000)
+      minimum_token = node.raised_minimum_token(metadata)
       is_new = not is_known and not metadata.is_new
-      redis.call('SET', $QUARANTINE, node.format_integer(node.milliseconds() + tonumber(renewals_after)), 'PX', lasts)
-      node.known_flags = false
+      node.begin_quarantine(lasts, renewals_after)
     end
     node.write_metadata(fingerprint, minimum_token, is_new and '1' or '0')
   end

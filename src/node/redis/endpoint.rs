@@ -277,8 +277,24 @@ async fn handshake(
     opening.await.map(|(connection, driver)| (connection, Some(driver.boxed())))
 }
 
+/// Returns the error of a connection that could not be opened. If nothing listens, or the host is unknown or cannot be
+/// reached, nothing has answered. Any other error is from a server that runs, or from this process, such as one with too
+/// many open files.
 fn unreachable(error: &io::Error) -> NodeError {
-    NodeError::Unreachable(Arc::from(error.to_string()))
+    use io::ErrorKind::{
+        ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable, NotFound, TimedOut,
+    };
+    let text = Arc::from(error.to_string());
+    // A lookup that fails has no code of the system.
+    let is_lookup = error.raw_os_error().is_none();
+    match error.kind() {
+        // The path of a socket is not found.
+        ConnectionRefused | HostUnreachable | NetworkDown | NetworkUnreachable | TimedOut | NotFound => {
+            NodeError::Unreachable(text)
+        }
+        _ if is_lookup => NodeError::Unreachable(text),
+        _ => NodeError::NotExecuted(text),
+    }
 }
 
 /// Returns the error of a Unix socket. A socket with a full queue refuses connections at once. Over TCP, the connection
@@ -287,8 +303,31 @@ fn unreachable(error: &io::Error) -> NodeError {
 fn socket_unreachable(error: &io::Error) -> NodeError {
     match error.kind() {
         io::ErrorKind::WouldBlock => {
-            NodeError::Unreachable("the queue of new connections is full (tcp-backlog of the server)".into())
+            NodeError::NotExecuted("the queue of new connections is full (tcp-backlog of the server)".into())
         }
         _ => unreachable(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that was silent may be stated to be gone.
+    #[test]
+    fn only_a_connection_to_no_listener_or_host_is_silence() {
+        use io::ErrorKind::{ConnectionRefused, HostUnreachable, NotFound};
+        for kind in [ConnectionRefused, HostUnreachable, NotFound] {
+            assert!(unreachable(&kind.into()).is_silence(), "{kind}");
+        }
+        assert!(unreachable(&io::Error::other("unknown host")).is_silence());
+        // EACCES, EMFILE and ECONNRESET of Linux.
+        #[cfg(target_os = "linux")]
+        for code in [13, 24, 104] {
+            let error = io::Error::from_raw_os_error(code);
+            assert!(matches!(unreachable(&error), NodeError::NotExecuted(_)), "{error}");
+        }
+        #[cfg(unix)]
+        assert!(!socket_unreachable(&io::ErrorKind::WouldBlock.into()).is_silence());
     }
 }

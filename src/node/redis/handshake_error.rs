@@ -175,7 +175,7 @@ impl HandshakeSettings {
             "the server closed the connection without a reason; likely causes: {tls}the server has too many clients \
              (maxclients) or does not admit this address, or a proxy has no server behind it"
         );
-        NodeError::Unreachable(why.into())
+        NodeError::NotExecuted(why.into())
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
     fn a_close_in_the_middle_of_answers_has_no_reason() {
         for opening in ["", "%7\r\n$6\r\nserver\r\n", "+OK\r\n"] {
             let error = closed_after(PLAIN, opening.as_bytes());
-            assert!(matches!(&error, NodeError::Unreachable(why) if why.contains("rediss://")), "{error}");
+            assert!(matches!(&error, NodeError::NotExecuted(why) if why.contains("rediss://")), "{error}");
         }
         let socket = HandshakeSettings { role: ServerRole::Socket, has_tls: false };
         assert!(!closed_after(socket, b"").to_string().contains("TLS"));

@@ -21,15 +21,15 @@ impl NamedMaster {
         };
         match error {
             NodeError::Unreachable(why) => NodeError::Unreachable(explained(&why)),
+            NodeError::NotExecuted(why) => NodeError::NotExecuted(explained(&why)),
             NodeError::DialTimedOut(why) => NodeError::DialTimedOut(explained(&why)),
             NodeError::NoAuth(why) => NodeError::NoAuth(explained(&why)),
             NodeError::NoPermission(why) => NodeError::NoPermission(explained(&why)),
             NodeError::Tls(why) => NodeError::Tls(explained(&why)),
             NodeError::Protocol(why) => NodeError::Protocol(explained(&why)),
             NodeError::Server(why) => NodeError::Server(explained(&why)),
-            NodeError::TimedOut | NodeError::Disconnected => {
-                NodeError::Unreachable(explained(&error.to_string()))
-            }
+            NodeError::TimedOut => NodeError::Unreachable(explained(&error.to_string())),
+            NodeError::Disconnected => NodeError::NotExecuted(explained(&error.to_string())),
             other => other,
         }
     }

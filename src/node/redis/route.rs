@@ -73,6 +73,11 @@ impl Route {
         matches!(self.destination, Destination::HashSlot(_))
     }
 
+    /// Whether Sentinels name the server of the node.
+    pub(crate) fn is_behind_sentinels(&self) -> bool {
+        matches!(self.destination, Destination::MasterSet(_))
+    }
+
     /// Returns the address of the node, which is the same for all spellings of the url and for all masters of a set.
     pub(crate) fn address(&self) -> &Arc<str> {
         &self.address

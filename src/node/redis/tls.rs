@@ -196,7 +196,7 @@ fn handshake_failed(error: &io::Error) -> NodeError {
              clients (maxclients) or does not admit this address, or a proxy has no server behind it",
             describe(error)
         );
-        return NodeError::Unreachable(why.into());
+        return NodeError::NotExecuted(why.into());
     }
     NodeError::Tls(describe(error).into())
 }
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_close_in_the_handshake_names_the_limit_of_clients() {
         let closed = handshake_failed(&io::ErrorKind::UnexpectedEof.into());
-        assert!(matches!(&closed, NodeError::Unreachable(why) if why.contains("maxclients")), "{closed}");
+        assert!(matches!(&closed, NodeError::NotExecuted(why) if why.contains("maxclients")), "{closed}");
         let untrusted = handshake_failed(&io::Error::new(io::ErrorKind::InvalidData, "UnknownIssuer"));
         assert!(matches!(untrusted, NodeError::Tls(_)), "{untrusted}");
     }

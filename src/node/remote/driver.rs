@@ -40,10 +40,10 @@ use super::{
 use crate::{
     clock::{Clock, Instant},
     node::{
-        Answer, Listener, NewNodes, Notice,
+        Answer, InspectAnswer, Listener, NewNodes, Notice,
         transport::{ConnectionEvent, NoticeCommand, Transport},
     },
-    values::NodeError,
+    values::{Fingerprint, NodeError},
 };
 
 /// The driver of a node's connection: dials, serves calls, and dials again until the node is closed.
@@ -62,6 +62,11 @@ pub(super) struct Driver {
     /// Whether the transport always leads to the present master.
     follows_master: bool,
     notices: ConnectionNotices,
+    /// The fingerprint of the quorum.
+    fingerprint: Fingerprint,
+    /// The error of a replaced node, whose address leads to no voter any more: the client neither dials nor registers
+    /// the server again, because the server may have lost the mark of its retirement.
+    replaced: Option<NodeError>,
 }
 
 /// The outcome of a driver whose node is closed and has no request left to deliver.
@@ -86,6 +91,8 @@ impl Driver {
             follows_master: transport.follows_master(),
             dialler: Dialler::new(Arc::clone(&address), transport, config),
             notices: ConnectionNotices::new(address, config),
+            fingerprint: config.fingerprint.clone(),
+            replaced: None,
         }
     }
 
@@ -124,7 +131,11 @@ impl Driver {
             self.wait(delay).await?;
             let script_pause = self.script_pause();
             let dial = self.dialler.dial(self.redial.patience(), script_pause);
-            match self.while_unconnected(dial).await? {
+            let dialled = match self.replaced.clone() {
+                Some(error) => Err(error),
+                None => self.while_unconnected(dial).await?,
+            };
+            match dialled {
                 Ok(connection) => {
                     let mut state = self.shared.lock();
                     state.send_queue.connected();
@@ -137,6 +148,7 @@ impl Driver {
                     return Ok(connection);
                 }
                 Err(error) => {
+                    self.on_refusal(&error);
                     self.notices.unreachable(&error, self.clock.now());
                     self.redial.failed(&error);
                     let mut state = self.shared.lock();
@@ -271,7 +283,7 @@ impl Driver {
                         self.notices.registered(registered);
                         self.on_executed_call(registered);
                     }
-                    return outcome.err();
+                    return outcome.err().inspect(|error| self.on_refusal(error));
                 }
                 // A client that does not register keeps the connection to a replica. The replica may become a master
                 // again, and until then the send queue retries the requests that must be delivered. If the transport
@@ -285,10 +297,13 @@ impl Driver {
                     Answer::Error(error) if error.is_refused_call() => Some(error),
                     _ => None,
                 });
+                let replaced = self.replaced_by(&answers);
                 self.notices.answered(refusal, now);
                 let late = self.shared.lock().send_queue.answered(batch, answers, now);
                 self.notices.answered_late(late);
-                return must_give_up.then_some(NodeError::ReadOnly);
+                // The connection ends, so that no call reaches a server that loses the mark of its retirement.
+                self.replaced.clone_from(&replaced);
+                return replaced.or_else(|| must_give_up.then_some(NodeError::ReadOnly));
             }
             ConnectionEvent::NotLoaded { batch } => {
                 // Behind a proxy, the calls may reach another server now. The registration is sent first, because the
@@ -329,6 +344,31 @@ impl Driver {
             ConnectionEvent::Closed(error) => return Some(error),
         }
         None
+    }
+
+    /// Handles the error of a registration: no later call is sent to a node that was replaced in the quorum of this client.
+    fn on_refusal(&mut self, error: &NodeError) {
+        let new = error.wrong_quorum().and_then(|theirs| self.fingerprint.replacement_of(theirs));
+        if let Some(new) = new.filter(|_| self.registers.is_some()) {
+            self.notices.replaced(new);
+            self.replaced = Some(error.clone());
+        }
+    }
+
+    /// Returns the error of a replaced node if an answer is from a node that was replaced in the quorum of this client. The
+    /// client of an administrator continues a replacement at a replaced node.
+    fn replaced_by(&mut self, answers: &[Answer]) -> Option<NodeError> {
+        self.registers?;
+        let (new, theirs) = answers.iter().find_map(|answer| match answer {
+            // A client that only reads receives the mark with an inspection.
+            Answer::WrongQuorum { fingerprint: theirs }
+            | Answer::Inspected(InspectAnswer { fingerprint: Some(theirs), .. }) => {
+                Some((self.fingerprint.replacement_of(theirs.as_str())?, theirs))
+            }
+            _ => None,
+        })?;
+        self.notices.replaced(new);
+        Some(NodeError::WrongQuorum(theirs.as_str().into()))
     }
 
     /// Handles a call that the node executed: if another client has delivered the script, calls may be sent again.

@@ -37,7 +37,7 @@ use crate::{
         transport::{BatchId, Connection, Transport},
     },
     spawner::Spawner,
-    values::{Label, NodeError, Resource},
+    values::{Fingerprint, Label, NodeError, Resource},
 };
 
 mod dialler;
@@ -78,6 +78,8 @@ pub(crate) struct ConnectionConfig {
     pub(crate) clock: Arc<dyn Clock>,
     /// The spawner of the node's task.
     pub(crate) spawner: Arc<dyn Spawner>,
+    /// The fingerprint of the quorum.
+    pub(crate) fingerprint: Fingerprint,
     /// The treatment of new nodes by the registration. `None` for a client that does not register, because the client
     /// is that of an administrator, or has no restart guard.
     pub(crate) registers: Option<NewNodes>,

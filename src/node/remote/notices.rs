@@ -11,7 +11,7 @@ use super::{ConnectionConfig, monitor::Monitor, registration::Registered};
 use crate::{
     clock::Instant,
     node::{Incarnation, NewNodes, transport::NoticeCommand},
-    values::NodeError,
+    values::{NodeError, Printable},
 };
 
 /// The largest number of reasons for which one connection warns that notices are refused. The texts are the
@@ -41,6 +41,8 @@ pub(super) struct ConnectionNotices {
     violations: LoggedViolations,
     refused_calls: RefusedCalls,
     idle_closes: IdleCloses,
+    /// Whether the log has the warning that the node was replaced.
+    is_replacement_reported: bool,
 }
 
 /// The time for which a node refuses calls or connections for one reason before the refusal is reported as a warning.
@@ -126,11 +128,15 @@ impl ConnectionNotices {
             violations: LoggedViolations::default(),
             refused_calls: RefusedCalls::default(),
             idle_closes: IdleCloses::default(),
+            is_replacement_reported: false,
         }
     }
 
     /// Reports that a dial has failed.
     pub(super) fn unreachable(&mut self, error: &NodeError, now: Instant) {
+        if self.is_replacement_reported {
+            return;
+        }
         self.monitor.dialled(&self.node, Some(error));
         tracing::debug!(node = %self.node, %error, "node unreachable");
         if let Some(time) = self.outage.failed(now) {
@@ -148,6 +154,14 @@ impl ConnectionNotices {
         match error {
             Some(error) => self.calls_refused(error, now),
             None => self.refused_calls.accepted(),
+        }
+    }
+
+    /// Reports that the node was replaced by the server at this address: once, because the node never votes again.
+    pub(super) fn replaced(&mut self, new: &str) {
+        if !std::mem::replace(&mut self.is_replacement_reported, true) {
+            let new = Printable(new);
+            tracing::warn!(node = %self.node, %new, "node was replaced: restart with the new list of nodes");
         }
     }
 

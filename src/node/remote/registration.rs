@@ -174,7 +174,7 @@ impl Registered {
         if is_same {
             return Ok(());
         }
-        Err(NodeError::Unreachable("another server answers on this connection".into()))
+        Err(NodeError::NotExecuted("another server answers on this connection".into()))
     }
 }
 

@@ -322,7 +322,7 @@ impl SendQueue {
         let must_load = self.in_flight.begin_load(now);
         let items = batch.into_items();
         let last = self.superseding(&items);
-        let error = NodeError::Unreachable("not executed: the node had lost the script".into());
+        let error = NodeError::NotExecuted("the node had lost the script".into());
         for (sequence, item) in items {
             let is_superseded = item
                 .acquired_leases()
@@ -476,6 +476,8 @@ fn unreachable(error: NodeError) -> NodeError {
     match error {
         error if error.is_unsent() => error,
         error if error.is_answer() => NodeError::Handshake(Arc::new(error)),
+        // The server has accepted the connection before.
+        NodeError::Disconnected => NodeError::NotExecuted(error.to_string().into()),
         error => NodeError::Unreachable(error.to_string().into()),
     }
 }

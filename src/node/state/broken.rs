@@ -84,6 +84,13 @@ const RULES: &[(Mutation, BrokenNodeRule)] = &[
         }
         answer
     }),
+    (M::JoinWithoutQuarantine, |node| {
+        let answer = node.execute();
+        if matches!(node.operation, Operation::Reconfigure(reconfigure) if reconfigure.begins_quarantine()) {
+            node.state.quarantine = None;
+        }
+        answer
+    }),
     (M::ShortenTtl, |node| node.shorten_ttl()),
     (M::UnlockWithoutOwner, |node| node.unlock_without_owner()),
     (M::RestExtends, |node| {

@@ -110,6 +110,7 @@ impl NodeState {
             incarnation: Arc::clone(&self.incarnation),
             minimum_token,
             fingerprint: fingerprint.clone(),
+            replacements: self.metadata.take().map_or_else(|| "".into(), |metadata| metadata.replacements),
         });
     }
 

@@ -7,7 +7,7 @@
 //! In-memory nodes execute this function behind a mutex, the simulator adds faults, and the model checker explores
 //! all orders of operations. Tests compare the function with the scripts on real servers, operation by operation.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 #[cfg(test)]
 use crate::mutation;
@@ -15,7 +15,7 @@ use crate::{
     node::{
         names,
         operation::{Answer, Operation, Proclamation},
-        parameters::{Incarnation, QuorumParameters},
+        parameters::{Incarnation, QuarantineParameters, QuorumParameters},
     },
     values::{Fingerprint, LeaseId, Resource},
 };
@@ -40,6 +40,7 @@ mod probing;
 mod proclaim;
 mod readers;
 mod reconfigure;
+mod record_replacements;
 mod register;
 mod renew;
 #[cfg(test)]
@@ -129,6 +130,8 @@ pub(crate) struct NodeMetadata {
     /// The minimum token, which every vote exceeds, even if the counters are lower.
     pub(crate) minimum_token: u64,
     pub(crate) fingerprint: Fingerprint,
+    /// The record of the replaced nodes of the quorum.
+    pub(crate) replacements: Arc<str>,
 }
 
 /// The time in which a node must not vote, because the node may have forgotten votes.
@@ -137,6 +140,12 @@ pub(crate) struct Quarantine {
     pub(crate) until: NodeTime,
     /// The time after which renewals count as votes.
     pub(crate) renewals_from: NodeTime,
+}
+
+impl Quarantine {
+    fn begun_at(now: NodeTime, quarantine: QuarantineParameters) -> Self {
+        Self { until: now + quarantine.lasts, renewals_from: now + quarantine.renewals_after }
+    }
 }
 
 /// The result of one operation.
@@ -275,7 +284,9 @@ impl NodeState {
             Operation::List(_) => Ok(self.list(now)),
             Operation::Register(register) => self.register(parameters, register, now),
             Operation::Init(init) => self.init(parameters, init, now),
-            Operation::Reconfigure(reconfigure) => Ok(self.reconfigure(reconfigure, now)),
+            Operation::Reconfigure(reconfigure) => self.reconfigure(parameters, reconfigure, now),
+            Operation::RecordReplacements(record) => self.record_replacements(parameters, record),
+            Operation::ReadClock(_) => Ok(Answer::Clock { time: now.since_epoch() }),
         }
     }
 

@@ -36,10 +36,7 @@ impl NodeState {
                 if is_trusted { minimum_token } else { minimum_token.max(minimum_token_at(now)) };
             self.write_metadata(&parameters.fingerprint, minimum_token, is_new);
             if !is_trusted {
-                self.quarantine = Some(Quarantine {
-                    until: now + parameters.quarantine.lasts,
-                    renewals_from: now + parameters.quarantine.renewals_after,
-                });
+                self.quarantine = Some(Quarantine::begun_at(now, parameters.quarantine));
             }
         }
         Ok(self.registered(now))

@@ -90,6 +90,7 @@ impl Fixture {
             incarnation: "incarnation".into(),
             minimum_token,
             fingerprint: Fingerprint::new(fingerprint),
+            replacements: "".into(),
         };
         self.state.set_metadata(Some(metadata));
     }

@@ -7,5 +7,7 @@ mod connecting;
 mod health;
 mod listing;
 mod moving;
+mod replacement_search;
+mod replacing;
 #[cfg(feature = "__command")]
 mod wait_graph;

@@ -61,7 +61,10 @@ impl Configuration {
         let is_read_only = true;
         let mut nodes = self.cluster.connect(&settings.parameters, is_read_only);
         if let Some(gate) = gate {
-            let gated = |node| Arc::new(GatedNode { node, gate: Arc::clone(gate) }) as Arc<dyn Node>;
+            let gated = |node: Arc<dyn Node>| {
+                let address = Arc::clone(node.address());
+                Arc::new(GatedNode { node, address, gate: Arc::clone(gate) }) as Arc<dyn Node>
+            };
             nodes = nodes.into_iter().map(gated).collect();
         }
         let dependencies =
@@ -126,7 +129,7 @@ impl Configuration {
 
     /// Sets the fingerprint of a node, as an interrupted move leaves it.
     async fn set_fingerprint(&self, node: usize, fingerprint: &Fingerprint) {
-        let change = Reconfigure { from: self.fingerprint(), to: fingerprint.clone() };
+        let change = Reconfigure { from: self.fingerprint(), to: fingerprint.clone(), record: None };
         let context = &self.administrator().context;
         let deadline = context.now() + Duration::from_secs(1);
         let answers = context.nodes[node].call(Request::one(Operation::Reconfigure(change), deadline)).await;
@@ -137,40 +140,57 @@ impl Configuration {
 /// A gate between clients and their nodes. The gate lets a number of requests pass, and keeps all later requests until
 /// it is opened.
 #[derive(Debug)]
-struct Gate {
-    state: Mutex<GateState>,
-    has_kept: Notify,
+pub(super) struct Gate {
+    pub(super) state: Mutex<GateState>,
+    pub(super) has_kept: Notify,
 }
 
 #[derive(Debug)]
-struct GateState {
+pub(super) struct GateState {
     /// The number of requests that have reached the gate.
-    sent: usize,
+    pub(super) sent: usize,
     /// The number of requests that the gate lets pass.
     open_for: usize,
-    kept: Vec<(Arc<dyn Node>, Request, Responder)>,
+    kept: Vec<KeptRequest>,
+}
+
+/// A request to the node with this address.
+#[derive(Debug)]
+struct KeptRequest {
+    address: Arc<str>,
+    node: Arc<dyn Node>,
+    request: Request,
+    responder: Responder,
 }
 
 #[derive(Debug)]
-struct GatedNode {
-    node: Arc<dyn Node>,
-    gate: Arc<Gate>,
+pub(super) struct GatedNode {
+    pub(super) node: Arc<dyn Node>,
+    pub(super) address: Arc<str>,
+    pub(super) gate: Arc<Gate>,
 }
 
 impl Gate {
-    fn new(open_for: usize) -> Arc<Self> {
+    pub(super) fn new(open_for: usize) -> Arc<Self> {
         let state = GateState { sent: 0, open_for, kept: Vec::new() };
         Arc::new(Self { state: Mutex::new(state), has_kept: Notify::new() })
     }
 
+    /// Whether the gate keeps a request to the node with this address.
+    pub(super) fn keeps_request_to(&self, address: &str) -> bool {
+        mutex::lock(&self.state).kept.iter().any(|kept| *kept.address == *address)
+    }
+
     /// Lets the kept requests pass, in order, and all later requests.
-    async fn open(&self) {
-        let kept = {
-            let mut state = mutex::lock(&self.state);
-            state.open_for = usize::MAX;
-            std::mem::take(&mut state.kept)
-        };
-        for (node, request, responder) in kept {
+    pub(super) async fn open(&self) {
+        mutex::lock(&self.state).open_for = usize::MAX;
+        self.pass_kept().await;
+    }
+
+    /// Lets the kept requests pass, in order.
+    pub(super) async fn pass_kept(&self) {
+        let kept = std::mem::take(&mut mutex::lock(&self.state).kept);
+        for KeptRequest { node, request, responder, .. } in kept {
             responder.answer(node.call(request).await);
         }
     }
@@ -178,7 +198,7 @@ impl Gate {
 
 impl Node for GatedNode {
     fn address(&self) -> &Arc<str> {
-        self.node.address()
+        &self.address
     }
 
     fn call(&self, request: Request) -> Reply {
@@ -188,7 +208,8 @@ impl Node for GatedNode {
             return self.node.call(request);
         }
         let (responder, reply) = Reply::channel(request.operations.len());
-        state.kept.push((Arc::clone(&self.node), request, responder));
+        let (address, node) = (Arc::clone(&self.address), Arc::clone(&self.node));
+        state.kept.push(KeptRequest { address, node, request, responder });
         self.gate.has_kept.notify_one();
         reply
     }

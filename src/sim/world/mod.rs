@@ -253,6 +253,20 @@ impl WorldState {
         self.servers.iter().filter(is_in_use).count()
     }
 
+    /// Leaves a node without metadata until its first client registers.
+    #[cfg(test)]
+    pub(crate) fn leave_new(&mut self, node: usize) {
+        if let Some(server) = self.servers.get_mut(node) {
+            server.leave_new();
+        }
+    }
+
+    /// Whether a node has metadata.
+    #[cfg(test)]
+    pub(crate) fn has_metadata(&self, node: usize) -> bool {
+        self.servers.get(node).is_some_and(|server| server.state.metadata().is_some())
+    }
+
     /// Adds an event to the queue. Returns the key that removes the event again.
     pub(crate) fn at(&mut self, at: u64, event: WorldEvent) -> (u64, u64) {
         let key = (at, self.next_event);

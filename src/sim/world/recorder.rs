@@ -28,8 +28,8 @@ use crate::{
 pub(crate) struct Recorder {
     pub(crate) world: World,
     pub(crate) process: usize,
-    /// The nodes of the client.
-    pub(crate) nodes: Range<usize>,
+    /// The nodes of the clients; `None` if the trace of a proof leaves the clients out.
+    pub(crate) nodes: Option<Range<usize>>,
 }
 
 /// The attempts and the active leases of a run.
@@ -54,7 +54,9 @@ impl Observer for Recorder {
         let number = state.leases.next_attempt;
         state.leases.next_attempt += 1;
         state.leases.by_lease_id.insert(lease_id.clone(), (number, self.process));
-        state.trace_attempt(number, lease_id, self.process, &self.nodes);
+        if let Some(nodes) = &self.nodes {
+            state.trace_attempt(number, lease_id, self.process, nodes);
+        }
         let attempt = AttemptId::new(number);
         let shared = resources.each().filter(|(_, is_shared)| *is_shared).map(|(name, _)| name.clone());
         let shared = shared.collect();

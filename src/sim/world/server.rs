@@ -133,6 +133,12 @@ impl Server {
         (answers, released)
     }
 
+    /// Leaves the server without metadata until its first client registers.
+    #[cfg(test)]
+    pub(super) fn leave_new(&mut self) {
+        self.is_new = false;
+    }
+
     /// Ends this incarnation of the server, with the data that `memory` selects for the next incarnation.
     /// `fault` is the index of the crash. Returns the backlog, which the caller must refuse.
     pub(super) fn go_down(&mut self, memory: Memory, fault: usize) -> VecDeque<Delivery> {

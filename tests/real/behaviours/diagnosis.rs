@@ -26,7 +26,12 @@ async fn a_server_without_an_answer_is_reported_as_failed_and_never_as_free() {
     let NodeReply::Refused(Refusal::Held { by, .. }) = replies[0] else { panic!("{replies:?}") };
     assert_eq!(by.as_ref(), Some(guard.id()));
     assert!(
-        matches!(replies[1], NodeReply::Failed(NodeError::Unreachable(_) | NodeError::Disconnected)),
+        matches!(
+            replies[1],
+            NodeReply::Failed(
+                NodeError::Unreachable(_) | NodeError::NotExecuted(_) | NodeError::Disconnected
+            )
+        ),
         "{replies:?}"
     );
     assert_eq!(*replies[2], NodeReply::Failed(NodeError::TimedOut));
@@ -102,7 +107,12 @@ async fn held_unreachable_expired_and_revoked_have_different_results() {
     let replies = replies_of(outcome.unwrap_err());
     // Two unreachable nodes decide the call. If the third reply is outstanding at that time, it is `Pending`.
     let is_unreachable = |reply: &NodeReply| {
-        matches!(reply, NodeReply::Failed(NodeError::Unreachable(_) | NodeError::Disconnected))
+        matches!(
+            reply,
+            NodeReply::Failed(
+                NodeError::Unreachable(_) | NodeError::NotExecuted(_) | NodeError::Disconnected
+            )
+        )
     };
     assert!(replies.iter().filter(|(_, reply)| is_unreachable(reply)).count() >= 2, "{replies}");
     assert!(

@@ -14,7 +14,7 @@ use crate::{
     duration::shown,
 };
 
-/// The beginning of the fingerprint of a node that a move has closed.
+/// The beginning of the fingerprint of a node that a move or a replacement has closed.
 const CLOSED: &str = "closed for ";
 
 /// Whether a node would vote for a lock now, by its metadata.
@@ -26,15 +26,65 @@ pub(super) enum Voting {
     Unknown,
 }
 
+/// The words before the address of the new server, in the fingerprint of a replaced node.
+const REPLACED: &str = " replaced by ";
+
+/// The words before the address of the old node, in the fingerprint of a server that a replacement has not opened yet.
+const JOINING: &str = " in place of ";
+
+/// The replacement of a node.
+struct Replacement<'f> {
+    /// The fingerprint of the quorum.
+    quorum: &'f str,
+    /// The address of the server that stands in for the node.
+    new: &'f str,
+}
+
+/// Returns the replacement of a node with this fingerprint; `None` if the node was not replaced.
+fn replacement(fingerprint: &str) -> Option<Replacement<'_>> {
+    let (quorum, new) = fingerprint.strip_prefix(CLOSED)?.rsplit_once(REPLACED)?;
+    (!new.contains(' ')).then_some(Replacement { quorum, new })
+}
+
+/// Returns the address of the old node that a closed server is to stand in for.
+fn joining_for<'f>(fingerprint: &'f str, ours: &str) -> Option<&'f str> {
+    let joining = fingerprint.strip_prefix(CLOSED)?.strip_prefix(ours)?.strip_prefix(JOINING)?;
+    joining.rsplit_once(" by ").map(|(old, _call)| old)
+}
+
 /// Whether a move has closed any node, and neither ended nor was given up.
 pub(super) fn is_moving(facts: &Facts) -> bool {
     let servers = facts.nodes.iter().filter_map(|node| node.server.as_ref().ok());
     let mut metadata = servers.filter_map(|server| server.metadata.as_ref().ok()?.as_ref());
-    metadata.any(|metadata| metadata.fingerprint.starts_with(CLOSED))
+    metadata.any(|NodeMetadata { fingerprint, .. }| {
+        fingerprint.starts_with(CLOSED)
+            && replacement(fingerprint).is_none()
+            && !fingerprint.contains(JOINING)
+    })
 }
 
 pub(super) fn fingerprint(server: &ServerFacts, expected: &ExpectedSettings, is_moving: bool) -> Finding {
     let ours = &expected.fingerprint;
+    if let Ok(Some(NodeMetadata { fingerprint, .. })) = &server.metadata {
+        match replacement(fingerprint) {
+            Some(Replacement { quorum, new }) if quorum == *ours => {
+                let remedy = "give these settings, and every client, the new address, and stop this server";
+                return Finding::fail("metadata", format!("the node was replaced by {new}"), remedy);
+            }
+            Some(Replacement { quorum, new }) => {
+                let remedy = "correct the address; if this quorum had those settings before, give these settings the new \
+                              address";
+                let text = format!("the node was replaced by {new} in another quorum: it had ({quorum})");
+                return Finding::fail("metadata", text, remedy);
+            }
+            None => {}
+        }
+        if let Some(old) = joining_for(fingerprint, ours) {
+            let remedy = "run the same `redquorum replace --old URL --new URL` again";
+            let text = format!("closed by a replacement of {old}, which was interrupted");
+            return Finding::fail("metadata", text, remedy);
+        }
+    }
     match &server.metadata {
         Err(text) => Finding::unknown("metadata", text, remedy(text, "hmget", "~redquorum:*")),
         Ok(Some(metadata)) if metadata.fingerprint == *ours => Finding::ok("metadata", format!("({ours})")),
@@ -68,7 +118,7 @@ pub(super) fn fingerprint(server: &ServerFacts, expected: &ExpectedSettings, is_
 }
 
 pub(super) fn quarantine(server: &ServerFacts, guard: RestartGuard, is_moving: bool) -> Finding {
-    let advice = match is_moving {
+    let advice = match is_moving || is_closed(server) {
         true => "wait before you restart the next node",
         false => {
             "wait before you restart the next node; `redquorum init` ends the quarantine at once, but only if no \
@@ -113,6 +163,11 @@ pub(super) fn voting(server: &ServerFacts, expected: &ExpectedSettings) -> Votin
         (Ok(None), _) => Voting::Abstains,
         _ => Voting::Unknown,
     }
+}
+
+/// Whether a move or a replacement has closed the node.
+fn is_closed(server: &ServerFacts) -> bool {
+    matches!(&server.metadata, Ok(Some(metadata)) if metadata.fingerprint.starts_with(CLOSED))
 }
 
 /// Whether the metadata is from an earlier incarnation of the server.

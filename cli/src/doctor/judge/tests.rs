@@ -890,6 +890,36 @@ const CASES: &[(FactsChange, &str, Level, &str)] = &[
         Level::Fail,
         "closed by a move of the quorum: the node has (closed for name=b from name=a by 1); --give-up",
     ),
+    (
+        |facts| {
+            let fingerprint = format!("closed for {FINGERPRINT} replaced by d:1");
+            server(facts).metadata =
+                Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint }))
+        },
+        "metadata",
+        Level::Fail,
+        "the node was replaced by d:1; give these settings, and every client, the new address",
+    ),
+    (
+        |facts| {
+            let fingerprint = "closed for name=b replaced by d:1".to_owned();
+            server(facts).metadata =
+                Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint }))
+        },
+        "metadata",
+        Level::Fail,
+        "the node was replaced by d:1 in another quorum: it had (name=b); correct the address",
+    ),
+    (
+        |facts| {
+            let fingerprint = format!("closed for {FINGERPRINT} in place of c:1 by 7");
+            server(facts).metadata =
+                Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint }))
+        },
+        "metadata",
+        Level::Fail,
+        "closed by a replacement of c:1, which was interrupted; redquorum replace",
+    ),
     (|facts| server(facts).metadata = Err(forbidden()), "metadata", Level::Warn, "cannot tell"),
     (
         |facts| server(facts).quarantine = Ok(Some(Duration::from_secs(40))),
@@ -1059,6 +1089,19 @@ fn no_remedy_names_init_while_a_move_has_closed_a_node() {
     let finding = judge(&facts);
     let finding = finding_of(&finding, "metadata", Some("node-2:6379"));
     assert!(finding.to_string().contains("end the move or give it up"), "{finding}");
+}
+
+#[test]
+fn no_remedy_names_init_for_a_node_that_a_replacement_has_closed() {
+    for closed in ["in place of c:1 by 7", "replaced by d:1"] {
+        let mut facts = sound_quorum();
+        server(&mut facts).quarantine = Ok(Some(Duration::from_secs(40)));
+        let fingerprint = format!("closed for {FINGERPRINT} {closed}");
+        server(&mut facts).metadata =
+            Ok(Some(NodeMetadata { incarnation: "run2/life".to_owned(), fingerprint }));
+        let findings = judge(&facts);
+        assert!(!findings.iter().any(|finding| finding.to_string().contains("init`")), "{findings:?}");
+    }
 }
 
 fn check_case(case: &(FactsChange, &str, Level, &str), node: Option<&str>) {

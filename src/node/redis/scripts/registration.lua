@@ -20,6 +20,17 @@ function node.check_server(time_of_client)
   end
 end
 
+-- Returns the new minimum token of a node that may have forgotten votes, which is at least every vote until now, plus a
+-- margin for the votes of another server.
+function node.raised_minimum_token(metadata, margin)
+  return math.max(node.integer(metadata.minimum_token), node.start() + 1000000 + (margin or 0))
+end
+
+function node.begin_quarantine(lasts, renewals_after)
+  redis.call('SET', $QUARANTINE, node.format_integer(node.milliseconds() + tonumber(renewals_after)), 'PX', lasts)
+  node.known_flags = false
+end
+
 -- Returns the stamp of a digest and an incarnation.
 function node.stamp_of(digest, incarnation)
   local run_id, replication_id = string.match(incarnation, '^([^/]*)/?(.*)$')

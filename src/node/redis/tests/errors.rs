@@ -151,6 +151,17 @@ async fn missing_credentials_are_reported() {
     vote(&Fixture::at(&url).lock(&resource("r"), 1).await);
 }
 
+/// A server with too many clients, or a proxy without a server, runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_closes_each_new_connection_is_not_silent() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let answers = Fixture::at(&format!("redis://{address}")).lock(&resource("r"), 1).await;
+    let [Answer::Error(error)] = &*answers else { panic!("{answers:?}") };
+    assert!(matches!(error, NodeError::NotExecuted(_)) && !error.is_silence(), "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_resp3_is_refused_with_advice() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

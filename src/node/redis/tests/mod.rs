@@ -15,7 +15,7 @@ use crate::{
         Answer, Listener, Lock, Node, Notice, Operation, Reply, Request, Tombstone, Unlock, operation,
         remote::{ConnectedServers, monitor::NoMonitor, tests::RecordingListener},
     },
-    values::{Label, LeaseId, Resource},
+    values::{Fingerprint, Label, LeaseId, Resource},
 };
 
 mod conformance;
@@ -93,6 +93,7 @@ fn route(url: &str) -> Route {
 fn config(clock: &Arc<TokioClock>) -> ConnectionConfig {
     ConnectionConfig {
         quarantine: Duration::from_secs(60),
+        fingerprint: Fingerprint::new("name=a"),
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         spawner: Arc::new(tokio::runtime::Handle::current()),
         monitor: Arc::new(NoMonitor),

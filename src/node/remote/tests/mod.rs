@@ -11,7 +11,7 @@ use super::*;
 use crate::{
     clock::TokioClock,
     node::{
-        Answer, Lock, Operation, Tombstone, Unlock,
+        Abstention, Answer, Lock, Operation, Registration, Tombstone, Unlock,
         transport::{ConnectionEvent, NoticeCommand},
     },
     values::{ClosedReason, Fingerprint, Label, LeaseId},
@@ -74,6 +74,7 @@ impl Fixture {
         let monitor = Arc::new(RecordingMonitor::default());
         let config = ConnectionConfig {
             monitor: Arc::clone(&monitor) as Arc<dyn Monitor>,
+            fingerprint: Fingerprint::new("name=a"),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             spawner: Arc::new(tokio::runtime::Handle::current()),
             registers,
@@ -423,6 +424,58 @@ async fn a_server_that_refuses_the_registration_for_a_second_causes_one_warning(
         fixture.pass(10_000).await;
         assert_eq!(traces.warned(), ["node refuses calls"], "{error}");
         assert_eq!(traces.only("node refuses calls").field("error"), error.to_string());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_node_causes_one_warning_with_the_address_of_the_new_server() {
+    let replaced = || Fingerprint::new("name=a").replaced_by("10.0.0.4:6379");
+    let fixture = Fixture::registering(DialBehaviour::Accepting, Some(NewNodes::Quarantine));
+    let traces = crate::lock::tests::traces::Traces::begin();
+    for number in 0..20 {
+        fixture.fake.answer_lock(Answer::WrongQuorum { fingerprint: replaced() });
+        drop(fixture.lock(number).await);
+        fixture.pass(100).await;
+    }
+    fixture.fake.set_registration(Answer::WrongQuorum { fingerprint: replaced() });
+    fixture.fake.push_event(ConnectionEvent::Closed(NodeError::Disconnected));
+    fixture.pass(100_000).await;
+    assert_eq!(traces.warned(), ["node was replaced: restart with the new list of nodes"]);
+    let warning = traces.only("node was replaced: restart with the new list of nodes");
+    assert_eq!(warning.field("new"), "10.0.0.4:6379");
+}
+
+/// The server may have lost the mark of its retirement, and would vote again after a registration.
+#[tokio::test(start_paused = true)]
+async fn a_client_uses_a_replaced_node_never_again() {
+    let replaced =
+        || Answer::WrongQuorum { fingerprint: Fingerprint::new("name=a").replaced_by("10.0.0.4:6379") };
+    for found_by in ["the first registration", "a call", "a later registration"] {
+        let fixture = Fixture::registering(DialBehaviour::Accepting, Some(NewNodes::Quarantine));
+        match found_by {
+            "the first registration" => {
+                fixture.fake.set_registration(replaced());
+                fixture.pass(1_000).await;
+            }
+            "a call" => {
+                fixture.fake.answer_lock(replaced());
+                drop(fixture.lock(1).await);
+            }
+            _ => {
+                fixture.pass(1).await;
+                fixture.fake.set_registration(replaced());
+                fixture.fake.answer_lock(Answer::Abstains(Abstention::NotRegistered));
+                drop(fixture.lock(1).await);
+            }
+        }
+        let registered = Registration { incarnation: None, quarantine: None };
+        fixture.fake.set_registration(Answer::Registered(registered));
+        fixture.pass(100_000).await;
+        fixture.fake.answer_lock(Answer::Granted { vote: 7 });
+        let answer = fixture.lock(2).await;
+        let is_refused =
+            matches!(&answer[..], [Answer::Error(error)] if error.replaced_by() == Some("10.0.0.4:6379"));
+        assert!(is_refused, "found by {found_by}: {answer:?}");
     }
 }
 

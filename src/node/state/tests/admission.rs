@@ -4,7 +4,10 @@
 use super::*;
 use crate::{
     mutation::{Mutation, break_rule},
-    node::{Abstention, Init, NewNodes, QuorumParameters, Reconfigure, Register, Registration, RestartGuard},
+    node::{
+        Abstention, Init, NewNodes, QuarantineParameters, QuorumParameters, Reconfigure, RecordReplacements,
+        Register, Registration, RestartGuard,
+    },
 };
 
 /// A node, and a client that has registered in the node's present incarnation.
@@ -15,6 +18,7 @@ struct Node {
     incarnations: u32,
     /// Whether the requests are of a client with the other configuration.
     is_other: bool,
+    quarantine: QuarantineParameters,
 }
 
 /// Returns the fingerprint of the first configuration, or of the other configuration.
@@ -24,7 +28,13 @@ fn configuration(is_other: bool) -> Fingerprint {
 
 impl Node {
     fn new() -> Self {
-        Self { fixture: Fixture::new(), guard: RestartGuard::PerConnection, incarnations: 0, is_other: false }
+        Self {
+            fixture: Fixture::new(),
+            guard: RestartGuard::PerConnection,
+            incarnations: 0,
+            is_other: false,
+            quarantine: parameters().quarantine,
+        }
     }
 
     /// Returns a new node that a client has registered, and that is in its first quarantine.
@@ -47,6 +57,7 @@ impl Node {
             guard: self.guard,
             fingerprint: configuration(self.is_other),
             incarnation: Some(self.incarnation().as_str().into()),
+            quarantine: self.quarantine,
             ..parameters()
         };
         self.fixture.state.apply(&guarded, operation, self.fixture.now()).answer
@@ -83,7 +94,27 @@ impl Node {
     /// Returns the step of a move that closes the node, from the configuration of the present client to the other one.
     fn close(&self) -> Reconfigure {
         let (from, to) = (configuration(self.is_other), configuration(!self.is_other));
-        Reconfigure { to: to.closed_by(&from, "1"), from }
+        Reconfigure { to: to.closed_by(&from, "1"), from, record: None }
+    }
+
+    /// Returns the next step of a replacement by this node in the configuration of the present client: closes the node,
+    /// or opens the closed node.
+    fn join(&self) -> Reconfigure {
+        let ours = configuration(self.is_other);
+        let joining = ours.joining_by("old:6379", "1");
+        let is_joining =
+            self.fixture.state.metadata().is_some_and(|metadata| metadata.fingerprint == joining);
+        if is_joining {
+            Reconfigure { from: joining, to: ours, record: None }
+        } else {
+            Reconfigure { from: ours, to: joining, record: None }
+        }
+    }
+
+    /// Returns the step of a replacement that retires this node in the configuration of the present client.
+    fn retire(&self) -> Reconfigure {
+        let ours = configuration(self.is_other);
+        Reconfigure { to: ours.replaced_by("new:6379"), from: ours, record: None }
     }
 
     /// Whether both nodes answer all later requests in the same way.
@@ -176,7 +207,7 @@ fn init_refuses_a_node_that_may_have_voted() {
         }),
         ("after a reconfiguration", |node| {
             let same = parameters().fingerprint;
-            node.ask(&Operation::Reconfigure(Reconfigure { from: same.clone(), to: same }));
+            node.ask(&Operation::Reconfigure(Reconfigure { from: same.clone(), to: same, record: None }));
         }),
         ("admitted by its first client", |node| {
             *node = Node::new();
@@ -241,7 +272,7 @@ fn init_takes_over_no_node_that_was_in_a_quorum() {
 fn a_new_node_stays_new_if_it_is_closed_and_returns_to_its_configuration() {
     let (first, other) = (configuration(false), configuration(true));
     let step = |from: &Fingerprint, to: &Fingerprint| {
-        Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone() })
+        Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone(), record: None })
     };
     let (closed, for_good) = (other.closed_by(&first, "1"), other.closed_for_good_by(&first, "1"));
     for fingerprints in [&[&closed][..], &[&closed, &for_good]] {
@@ -269,6 +300,119 @@ fn a_new_node_stays_new_if_it_is_closed_and_returns_to_its_configuration() {
             assert_eq!(is_admitted(&node.init()), is_new, "{present}");
         }
     }
+}
+
+/// The record is about the nodes of one configuration.
+#[test]
+fn a_move_that_opens_a_node_ends_its_record_of_replacements() {
+    let (ours, other) = (configuration(false), configuration(true));
+    let closed = other.closed_by(&ours, "1");
+    let step = |from: &Fingerprint, to: &Fingerprint| {
+        Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone(), record: None })
+    };
+    let record = |from: &str, to: &str| {
+        Operation::RecordReplacements(RecordReplacements { from: from.into(), to: to.into() })
+    };
+    for (opened, kept) in [(&ours, "a:1 by b:1 done"), (&other, "")] {
+        let mut node = Node::new();
+        node.init();
+        node.ask(&record("", "a:1 by b:1 done"));
+        for (from, to) in [(&ours, &closed), (&closed, opened)] {
+            assert!(matches!(node.ask(&step(from, to)), Answer::Registered(_)));
+        }
+        node.is_other = *opened == other;
+        assert_eq!(node.ask(&record("", "")), Answer::Recorded { text: kept.into() });
+        // The same request again changes no record of the new configuration.
+        node.ask(&record(kept, "c:1 by d:1 begun"));
+        node.ask(&step(&closed, opened));
+        assert_eq!(node.ask(&record("", "")), Answer::Recorded { text: "c:1 by d:1 begun".into() });
+    }
+}
+
+/// The first vote of the new server is above every vote of the old node, if the clock of the server is not behind.
+#[test]
+fn a_new_server_that_is_opened_begins_a_quarantine_and_raises_its_minimum_token() {
+    let mut node = Node::in_first_quarantine();
+    let (close, ours) = (node.join(), configuration(false));
+    assert!(matches!(node.ask(&Operation::Reconfigure(close)), Answer::Registered(_)));
+    node.fixture.milliseconds += 62_000;
+    let refused = Answer::WrongQuorum { fingerprint: node.join().from };
+    assert_eq!(node.ask(&lock("a", "me", 5000, 0)), refused, "a closed server votes for no client");
+    let open = Operation::Reconfigure(node.join());
+    let Answer::Registered(Registration { quarantine, .. }) = node.ask(&open) else { panic!("not opened") };
+    assert_eq!(quarantine, Some(parameters().quarantine.lasts + crate::node::operation::CLOCK_MARGIN));
+    assert!(matches!(node.ask(&lock("a", "me", 5000, 0)), Answer::Abstains(_)));
+    node.fixture.milliseconds += 30_000;
+    let Answer::Registered(Registration { quarantine, .. }) = node.ask(&open) else { panic!("not opened") };
+    assert!(quarantine < Some(parameters().quarantine.lasts), "a repeated request begins no quarantine");
+    node.fixture.milliseconds += 34_000;
+    let minimum_token = node.fixture.state.metadata().unwrap().minimum_token;
+    assert!(minimum_token > START + 64_000_000 && node.vote() > minimum_token, "{minimum_token}");
+    assert_eq!(node.init(), Answer::AlreadyRegistered { fingerprint: ours });
+}
+
+/// Returns whether a new server with the shortest `max_ttl`, whose clock is up to a second behind that of the old node, votes
+/// above the old node, and after a loss of its data above its own votes.
+fn votes_grow_across_a_replacement() -> bool {
+    let lasts = Duration::from_millis(1_010);
+    let quarantine = QuarantineParameters { lasts, renewals_after: Duration::from_millis(100) };
+    let first_vote = |node: &mut Node, resource: &str| {
+        for _ in 0..1_000 {
+            if let Answer::Granted { vote } = node.ask(&lock(resource, "me", 5000, 0)) {
+                return vote;
+            }
+            node.fixture.milliseconds += 10;
+        }
+        panic!("the node does not vote");
+    };
+    let mut is_growing = true;
+    for behind in [0, 1_000] {
+        for offset in (0..1_000).step_by(100) {
+            let at = |milliseconds: u64| {
+                let mut node = Node { quarantine, ..Node::new() };
+                node.fixture.milliseconds += 10_000 + offset + milliseconds;
+                node
+            };
+            let mut old = at(behind);
+            old.init();
+            let of_old = first_vote(&mut old, "a");
+            let mut new = at(0);
+            new.register(NewNodes::Quarantine);
+            for _ in [0, 1] {
+                let step = new.join();
+                assert!(matches!(new.ask(&Operation::Reconfigure(step)), Answer::Registered(_)));
+            }
+            let of_new = first_vote(&mut new, "a");
+            new.fixture.state.flush();
+            new.restart();
+            new.register(NewNodes::Quarantine);
+            is_growing &= of_old < of_new && of_new < first_vote(&mut new, "a");
+        }
+    }
+    is_growing
+}
+
+#[test]
+fn the_votes_of_a_new_server_grow_for_every_max_ttl_and_clock() {
+    assert!(votes_grow_across_a_replacement());
+    let _broken = break_rule(Some(Mutation::JoinWithoutQuarantine));
+    assert!(!votes_grow_across_a_replacement());
+}
+
+#[test]
+fn a_retired_node_votes_for_no_client_after_a_restart_and_a_registration() {
+    let mut node = Node::new();
+    node.init();
+    node.vote();
+    let replaced = node.retire().to;
+    node.ask(&Operation::Reconfigure(node.retire()));
+    let refused = Answer::WrongQuorum { fingerprint: replaced.clone() };
+    assert_eq!(node.ask(&renew("a", "me", 1, 5000, START)), refused);
+    node.restart();
+    assert_eq!(node.try_register(NewNodes::Admit), refused);
+    node.fixture.milliseconds += 62_000;
+    assert_eq!(node.ask(&lock("b", "me", 5000, 0)), refused);
+    assert_eq!(node.init(), Answer::AlreadyRegistered { fingerprint: replaced });
 }
 
 #[test]
@@ -322,9 +466,13 @@ enum Event {
     Close,
     /// A give-up of that move, which opens the node again.
     GiveUp,
+    /// A step of a replacement by this node: closes the node, or opens the closed node.
+    Join,
+    /// The step of a replacement that retires this node.
+    Retire,
 }
 
-const EVENTS: [Event; 14] = [
+const EVENTS: [Event; 16] = [
     Event::Register(NewNodes::Quarantine),
     Event::Register(NewNodes::Admit),
     Event::Register(NewNodes::Ignore),
@@ -339,6 +487,8 @@ const EVENTS: [Event; 14] = [
     Event::Switch,
     Event::Close,
     Event::GiveUp,
+    Event::Join,
+    Event::Retire,
 ];
 
 /// The use of a node until now.
@@ -347,6 +497,10 @@ struct Use {
     /// Whether the node has voted, or a renewal has shown that a quorum exists.
     is_in_use: bool,
     last_vote: u64,
+    /// The time until which the node may not vote, because it stands in for a node that may have voted until now.
+    silent_until: u64,
+    /// Whether the node is retired, so that it may not vote any more.
+    is_retired: bool,
 }
 
 /// Tries every sequence of this number of events. Returns the first sequence that breaks a rule as an error.
@@ -370,7 +524,16 @@ fn search(node: &Node, path: &mut Vec<Event>, used: Use, left: usize) -> Result<
 
 /// Applies an event to a node, and checks the rules.
 fn next_use(before: &Node, node: &mut Node, event: Event, used: Use) -> Result<Use, &'static str> {
-    let Use { mut is_in_use, mut last_vote } = used;
+    let Use { mut is_in_use, mut last_vote, mut silent_until, mut is_retired } = used;
+    let votes_in_time = |node: &Node| {
+        if is_retired {
+            return Err("a retired node voted");
+        }
+        if node.fixture.milliseconds < silent_until {
+            return Err("a node voted although it stands in for a node whose votes it does not have");
+        }
+        Ok(())
+    };
     match event {
         Event::Register(new_nodes) => drop(node.try_register(new_nodes)),
         Event::Init => {
@@ -381,6 +544,7 @@ fn next_use(before: &Node, node: &mut Node, event: Event, used: Use) -> Result<U
         Event::Lock => {
             if let Answer::Granted { vote } = node.ask(&lock("a", "me", 5000, 0)) {
                 // A repeated lock gets the vote of the first lock.
+                votes_in_time(node)?;
                 let is_repeated_lock = before.fixture.lease_id_of("a").is_some() && vote == last_vote;
                 if vote <= last_vote && !is_repeated_lock {
                     return Err("a vote was repeated");
@@ -389,7 +553,10 @@ fn next_use(before: &Node, node: &mut Node, event: Event, used: Use) -> Result<U
             }
         }
         Event::WriteBack => {
-            is_in_use |= node.ask(&write_back("a", "me", last_vote)) == Answer::WrittenBack;
+            if node.ask(&write_back("a", "me", last_vote)) == Answer::WrittenBack {
+                votes_in_time(node)?;
+                is_in_use = true;
+            }
         }
         Event::Renew => {
             let answer = node.ask(&renew("a", "me", 1, 5000, last_vote));
@@ -402,11 +569,23 @@ fn next_use(before: &Node, node: &mut Node, event: Event, used: Use) -> Result<U
         Event::Switch => node.is_other = !node.is_other,
         Event::Close => drop(node.ask(&Operation::Reconfigure(node.close()))),
         Event::GiveUp => {
-            let Reconfigure { from, to } = node.close();
-            node.ask(&Operation::Reconfigure(Reconfigure { from: to, to: from }));
+            let Reconfigure { from, to, .. } = node.close();
+            node.ask(&Operation::Reconfigure(Reconfigure { from: to, to: from, record: None }));
+        }
+        Event::Join => {
+            let step = node.join();
+            let opens = step.begins_quarantine();
+            if matches!(node.ask(&Operation::Reconfigure(step)), Answer::Registered(_)) && opens {
+                let lasts = u64::try_from(parameters().quarantine.lasts.as_millis()).unwrap();
+                silent_until = node.fixture.milliseconds + lasts;
+            }
+        }
+        Event::Retire => {
+            let retired = node.ask(&Operation::Reconfigure(node.retire()));
+            is_retired |= matches!(retired, Answer::Registered(_));
         }
     }
-    Ok(Use { is_in_use, last_vote })
+    Ok(Use { is_in_use, last_vote, silent_until, is_retired })
 }
 
 /// No event deletes all data of the node. A client cannot detect this loss, so the administrator is responsible for it.
@@ -418,7 +597,12 @@ fn no_sequence_of_six_events_admits_a_voter_or_repeats_a_vote() {
 
 #[test]
 fn six_events_detect_a_broken_rule_of_admission() {
-    for rule in [Mutation::TakeOverVoter, Mutation::IgnoreForeignRenewal, Mutation::NewAfterGiveUp] {
+    for rule in [
+        Mutation::TakeOverVoter,
+        Mutation::IgnoreForeignRenewal,
+        Mutation::NewAfterGiveUp,
+        Mutation::JoinWithoutQuarantine,
+    ] {
         let _broken = break_rule(Some(rule));
         assert!(
             search(&Node::new(), &mut Vec::new(), Use::default(), 6).is_err(),

@@ -187,6 +187,7 @@ fn a_connection_to_another_incarnation_is_not_registered() {
         incarnation: "another".into(),
         minimum_token: 0,
         fingerprint: parameters().fingerprint,
+        replacements: "".into(),
     };
     node.state.set_metadata(Some(metadata));
     assert_eq!(node.ask_guarded(&lock("b", "me", 5000, 0)), Answer::Abstains(Abstention::NotRegistered));
@@ -210,7 +211,7 @@ fn a_node_between_two_configurations_votes_for_neither() {
     let [closed, closed_again] = ["1", "2"].map(|closing| new.closed_by(&old, closing));
     let for_good = new.closed_for_good_by(&old, "1");
     let change = |from: &Fingerprint, to: &Fingerprint| {
-        Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone() })
+        Operation::Reconfigure(Reconfigure { from: from.clone(), to: to.clone(), record: None })
     };
     let wrong_quorum = |fingerprint: &Fingerprint| Answer::WrongQuorum { fingerprint: fingerprint.clone() };
     let mut node = Fixture::new();

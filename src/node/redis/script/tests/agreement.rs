@@ -13,14 +13,17 @@ use redis::{Cmd, Connection, PushKind, Value};
 
 use self::{
     equality::{contents, is_near, is_same_answer},
-    steps::{Draft, DraftKind, Number, TestStep, Topic, full_queue, readers, registration, step},
+    steps::{
+        Draft, DraftKind, DraftRecord, Number, TestStep, Topic, full_queue, readers, registration, step,
+    },
 };
 use crate::{
     node::{
         Abstention, Answer, CountPermits, Enqueue, ForceUnlock, Holder, HolderInfo, Init, Inspect,
         InspectAnswer, InspectDetails, Latch, LatchInfo, List, Lock, NewNodes, Observe, ObserveAnswer,
-        Operation, Proclaim, Proclamation, Queued, QuorumParameters, Reconfigure, Register, Renew, Resources,
-        RestartGuard, Tombstone, Transfer, Unlock, Vacant, Withdraw, WriteBack, names,
+        Operation, Proclaim, Proclamation, Queued, QuorumParameters, Reconfigure, RecordReplacements,
+        RecordStep, Register, Renew, Resources, RestartGuard, Tombstone, Transfer, Unlock, Vacant, Withdraw,
+        WriteBack, names,
         operation::{
             ListPage,
             samples::{lease_id, parameters, resource},
@@ -186,8 +189,17 @@ impl NodePair<'_> {
             DraftKind::Init { is_dry_run, is_clock_off } => {
                 Operation::Init(Init { is_dry_run: *is_dry_run, time: self.time(*is_clock_off) })
             }
-            DraftKind::Reconfigure { from, to } => {
-                Operation::Reconfigure(Reconfigure { from: Fingerprint::new(from), to: Fingerprint::new(to) })
+            DraftKind::Reconfigure { from, to, record } => Operation::Reconfigure(Reconfigure {
+                from: Fingerprint::new(from),
+                to: Fingerprint::new(to),
+                record: record.map(|record| match record {
+                    DraftRecord::Requires(text) => RecordStep::Requires(text.into()),
+                    DraftRecord::Writes(text) => RecordStep::Writes(text.into()),
+                }),
+            }),
+            DraftKind::RecordReplacements { from, to } => {
+                let (from, to) = (Arc::from(*from), Arc::from(*to));
+                Operation::RecordReplacements(RecordReplacements { from, to })
             }
         }
     }
@@ -324,7 +336,9 @@ impl NodePair<'_> {
                 let minimum_token = self.number(minimum_token);
                 let fingerprint = if *is_ours { parameters().fingerprint } else { Fingerprint::new("other") };
                 let incarnation = self.server.incarnation_of_data().into();
-                let metadata = NodeMetadata { incarnation, minimum_token, fingerprint };
+                let before = self.state.metadata().map(|metadata| Arc::clone(&metadata.replacements));
+                let replacements = before.unwrap_or_default();
+                let metadata = NodeMetadata { incarnation, minimum_token, fingerprint, replacements };
                 let mut command = redis::cmd("HSET");
                 command
                     .arg(names::METADATA)
@@ -553,7 +567,7 @@ impl NodePair<'_> {
             }
             return Err(TestCaseError::fail("the server has metadata, and the pure node has none"));
         };
-        let NodeMetadata { incarnation, minimum_token, fingerprint } = metadata;
+        let NodeMetadata { incarnation, minimum_token, fingerprint, replacements } = metadata;
         let expected = [
             ("stamp", stamp(metadata)),
             ("incarnation", incarnation.to_string()),
@@ -562,6 +576,7 @@ impl NodePair<'_> {
         for (field, value) in expected {
             prop_assert_eq!(&found[field], &value);
         }
+        prop_assert_eq!(found.get("replacements").map_or("", String::as_str), &**replacements);
         prop_assert_eq!(found["minimum_token"].parse().ok(), Some(*minimum_token));
         Ok(())
     }

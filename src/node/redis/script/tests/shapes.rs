@@ -294,7 +294,7 @@ fn a_reconfiguration_restores_the_stamp() {
     let Answer::Registered(Registration { incarnation, .. }) = answer else { panic!("{answer:?}") };
     server.run("HDEL redquorum:node stamp");
     let to = QuorumParameters { incarnation, fingerprint: Fingerprint::new("to"), ..new.clone() };
-    let moved = Reconfigure { from: new.fingerprint, to: to.fingerprint.clone() };
+    let moved = Reconfigure { from: new.fingerprint, to: to.fingerprint.clone(), record: None };
     server.one(&to, &Operation::Reconfigure(moved));
     let answer = server.one(&to, &lock("a", "me", 5000, 0));
     assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");

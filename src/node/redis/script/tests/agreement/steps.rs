@@ -10,6 +10,13 @@ pub(super) enum Number {
     NearLast(u64),
 }
 
+/// What a step of a replacement does with the record of replacements.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum DraftRecord {
+    Requires(&'static str),
+    Writes(&'static str),
+}
+
 #[derive(Clone, Debug)]
 pub(super) enum DraftKind {
     Lock { hint: Number, ignores_queue: bool, will_not_wait: bool },
@@ -29,7 +36,8 @@ pub(super) enum DraftKind {
     Latch { count: u32, is_open: bool, arrivals: Vec<&'static str> },
     Register { new_nodes: NewNodes, is_clock_off: bool },
     Init { is_dry_run: bool, is_clock_off: bool },
-    Reconfigure { from: &'static str, to: &'static str },
+    Reconfigure { from: &'static str, to: &'static str, record: Option<DraftRecord> },
+    RecordReplacements { from: &'static str, to: &'static str },
 }
 
 #[derive(Clone, Debug)]
@@ -315,13 +323,25 @@ pub(super) fn readers() -> impl Strategy<Value = Vec<TestStep>> {
 /// Returns a strategy for operations that change the node metadata.
 fn administration() -> impl Strategy<Value = Draft> {
     let fingerprint = || sample::select(vec!["test", "other", "closed for other from test by 1"]);
+    // The steps of a replacement: a new server is closed and opened, and an old node is retired.
+    let (joining, replaced) = ("closed for test in place of old:1 by 1", "closed for test replaced by new:1");
+    let replacement = sample::select(vec![("test", joining), (joining, "test"), ("test", replaced)]);
+    let record = || sample::select(vec!["", "a", "b"]);
+    let record_step = prop::option::of(prop_oneof![
+        3 => record().prop_map(DraftRecord::Requires),
+        1 => record().prop_map(DraftRecord::Writes),
+    ]);
     let new_nodes = sample::select(vec![NewNodes::Admit, NewNodes::Quarantine, NewNodes::Ignore]);
     let kind = prop_oneof![
         4 => (new_nodes, prop::bool::weighted(0.2))
             .prop_map(|(new_nodes, is_clock_off)| DraftKind::Register { new_nodes, is_clock_off }),
         2 => (any::<bool>(), prop::bool::weighted(0.2))
             .prop_map(|(is_dry_run, is_clock_off)| DraftKind::Init { is_dry_run, is_clock_off }),
-        1 => (fingerprint(), fingerprint()).prop_map(|(from, to)| DraftKind::Reconfigure { from, to }),
+        1 => (fingerprint(), fingerprint())
+            .prop_map(|(from, to)| DraftKind::Reconfigure { from, to, record: None }),
+        3 => (replacement, record_step)
+            .prop_map(|((from, to), record)| DraftKind::Reconfigure { from, to, record }),
+        2 => (record(), record()).prop_map(|(from, to)| DraftKind::RecordReplacements { from, to }),
     ];
     let shared = [false; 3];
     kind.prop_map(move |kind| Draft { kind, resources: vec!["a"], shared, lease_id: "u:1", ttl: 1 })
