@@ -74,22 +74,20 @@ pub enum AdminError {
     )]
     OthersNeeded(NodeReplies),
     /// The node that is to be replaced did not answer, so it could not be retired.
-    #[error(
-        "{node} is to be replaced and was not retired: {error}; if it is gone for good, so that nothing starts its \
-         server again or its address leads nowhere, add `--old-is-gone` or call `Replacement::old_is_gone`; otherwise \
-         start it, and try again"
-    )]
+    #[error("{node} is to be replaced and {}", silence(error, *may_be_retired))]
     #[non_exhaustive]
     OldSilent {
         /// The address of the node.
         node: Arc<str>,
         /// The reason why the node did not answer.
         error: NodeError,
+        /// Whether the node may be retired already, by the record of another node or by a late request of this call. Then a
+        /// server that starts at its address without its data, or with older data, may vote beside the new server.
+        may_be_retired: bool,
     },
-    /// The node that is to be replaced answered with an error, so it is not gone, and was not retired.
+    /// The node that is to be replaced answered with an error, so it is not gone.
     #[error(
-        "{node} is to be replaced and answers with an error, so it is not gone and was not retired: {error}; correct \
-         its url, user or password, or what the server refuses (a full memory or disk refuses the mark of a retired \
+        "{node} is to be replaced and answers with an error, so it is not gone: {error}; correct its url, user or password, or what the server refuses (a full memory or disk refuses the mark of a retired \
          node, too); or stop the server for good, and add `--old-is-gone` or call `Replacement::old_is_gone`"
     )]
     #[non_exhaustive]
@@ -155,7 +153,8 @@ pub enum AdminError {
     /// Another server stands in for the node already.
     #[error(
         "{node} was replaced by {by} before: to finish that replacement, name {by} as the new server; to replace \
-         {by}, give the settings {by} in place of {node}, and name {by} as the old node"
+         {by}, give the settings {by} in place of {node}, and name {by} as the old node; if {node} is to be the new \
+         server, start it at another address"
     )]
     #[non_exhaustive]
     AlreadyReplaced {
@@ -168,7 +167,9 @@ pub enum AdminError {
     #[error(
         "{by} stands in for {node} since an earlier replacement, and the settings do not name {by}: give this call the \
          present nodes, by the addresses that the earlier replacement has named; if {by} was replaced without this \
-         call since, delete the record on every other node (`HDEL redquorum:node replacements`)"
+         call since, no replacement is unfinished, and no other server stands in for a node that is gone, delete all \
+         records on every other node (`HDEL redquorum:node replacements`; in a Redis Cluster, the tag of the node stands \
+         before this key: `{{TAG}}redquorum:node`)"
     )]
     #[non_exhaustive]
     NotListed {
@@ -246,6 +247,21 @@ fn unless_replaced(metadata: &str, remedy: &str) -> String {
             Printable(old)
         ),
         (None, None) => remedy.to_owned(),
+    }
+}
+
+/// Returns the state and the remedy of an old node that did not answer, for this reason. A retired node is not to be
+/// started, because the node may have lost the mark of its retirement.
+fn silence(error: &NodeError, may_be_retired: bool) -> String {
+    let is_gone = "if it is gone for good, so that nothing starts its server again or its address leads nowhere, add \
+                   `--old-is-gone` or call `Replacement::old_is_gone`";
+    if may_be_retired {
+        format!(
+            "may be retired already, and does not answer: {error}; {is_gone}; if its server was stopped, do not start it \
+             again; if only the connection to it is broken, repair the connection, and try again"
+        )
+    } else {
+        format!("was not retired: {error}; {is_gone}; otherwise start it, and try again")
     }
 }
 

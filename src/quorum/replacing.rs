@@ -168,7 +168,8 @@ impl fmt::Debug for Replacement {
 /// * [`AdminError::OthersNeeded`] if another node did not answer, belongs to another quorum, does not vote, or refuses
 ///   writes. The old node is not retired.
 /// * [`AdminError::OldSilent`] if the old node did not answer, and is not [gone](Replacement::old_is_gone), and
-///   [`AdminError::OldRefuses`] if it answered with an error. The new server is not opened, so it gives no vote.
+///   [`AdminError::OldRefuses`] if it answered with an error. The call opens no server, and closes a server again that it
+///   has opened.
 /// * [`AdminError::OldEmpty`] if the server at the address of the old node has no metadata. Nothing is changed.
 /// * [`AdminError::OtherQuorum`] if the old node belongs to another quorum, or is closed for a move, and
 ///   [`AdminError::AlreadyReplaced`] if another server stands in for the old node, or for the new server.
@@ -214,10 +215,11 @@ pub async fn replace(quorum: &QuorumBuilder, replacement: &Replacement) -> Resul
 /// # Errors
 ///
 /// * [`AdminError::Config`] as for [`replace`]. Nothing is changed.
-/// * [`AdminError::AlreadyReplaced`] if the old node is retired, or a node has recorded its end: finish this replacement
+/// * [`AdminError::AlreadyReplaced`] if the old node is retired, or a node or the new server has recorded its end: finish this replacement
 ///   by [`replace`].
 /// * [`AdminError::OldSilent`] if the old node did not answer, and is not [gone](Replacement::old_is_gone), and
-///   [`AdminError::OldRefuses`] if it answered with an error. Nothing is changed.
+///   [`AdminError::OldRefuses`] if it answered with an error. No record is changed, but the new server may be closed
+///   again, so that a call which still runs ends with [`AdminError::ReplacementSuperseded`].
 /// * [`AdminError::Closed`] if the tokio runtime ends during the call.
 ///
 /// # Cancel safety
@@ -424,10 +426,12 @@ impl<'a> Replacing<'a> {
             }
             error => error,
         };
-        let old = self.ask_old(&inspected).await.map_err(needed)?;
         let merged = ReplacementRecord::merged(records());
+        let is_recorded = merged.is_ended(&self.pair);
+        let old = self.ask_old(&inspected).await;
+        let old = old.map_err(|error| needed(if is_recorded { perhaps_retired(error) } else { error }))?;
         self.check_old(old, &merged)?;
-        let is_ended = old == OldNode::Retired || merged.is_ended(&self.pair);
+        let is_ended = old == OldNode::Retired || is_recorded;
         let new = match self.check_new(&inspected, old, is_ended).await {
             Ok(new) => new,
             Err(error @ AdminError::Incomplete(_)) if is_ended => {
@@ -489,6 +493,15 @@ impl<'a> Replacing<'a> {
             let close = Operation::Reconfigure(Reconfigure { from: theirs.clone(), to, record: None });
             self.change_new([close]).await?;
             was_begun = true;
+        }
+        // The record of an open server shows that the replacement has ended, although other nodes may have lost this.
+        if let Some(Some(Answer::Inspected(InspectAnswer { fingerprint: Some(theirs), .. }))) =
+            answers.get(self.node)
+            && *theirs == self.ours
+            && let Answer::Recorded { text } = self.ask(self.after, reading()).await
+            && ReplacementRecord::read(&text).is_ended(&self.pair)
+        {
+            return Err(self.excluded(self.replaced()));
         }
         // Then the old node: a call that has not retired it can no longer do so.
         match self.ask_old(&[]).await {
@@ -858,8 +871,9 @@ impl<'a> Replacing<'a> {
         }
     }
 
-    /// Inspects the old node once, and waits until `end`. Returns whether the old node may vote.
-    async fn has_old_returned(&self, end: Instant) -> bool {
+    /// Inspects the old node once, and waits until `end`. Returns whether the old node may vote: it belongs to the quorum or
+    /// has no metadata, or it was said to be gone, and answers with an error.
+    async fn has_old_returned(&self, old: OldNode, end: Instant) -> bool {
         let inspected = tokio::select! {
             biased;
             answer = self.ask(self.before, inspection()) => Some(answer),
@@ -867,10 +881,14 @@ impl<'a> Replacing<'a> {
         };
         let is_asked = mutation::altered(Mutation::IgnoreReturnedOld, true, |_| false)
             && mutation::altered(Mutation::JoinBesideOld, true, |_| false);
-        if let Some(Answer::Inspected(inspection)) = &inspected
-            && is_asked
-            && matches!(self.old_node(inspection.fingerprint.as_ref()), Ok(OldNode::Open | OldNode::Empty))
-        {
+        let may_vote = match &inspected {
+            Some(Answer::Inspected(inspection)) => {
+                matches!(self.old_node(inspection.fingerprint.as_ref()), Ok(OldNode::Open | OldNode::Empty))
+            }
+            Some(Answer::Error(error)) => old == OldNode::Gone && !error.is_silence(),
+            _ => false,
+        };
+        if may_vote && is_asked {
             return true;
         }
         self.after.clock.sleep_until(end).await;
@@ -940,7 +958,7 @@ impl<'a> Replacing<'a> {
         match answer {
             Answer::WrongQuorum { fingerprint } => self.wrong_old(fingerprint),
             Answer::Error(error) if error.is_silence() => {
-                AdminError::OldSilent { node, error: error.clone() }
+                AdminError::OldSilent { node, error: error.clone(), may_be_retired: false }
             }
             Answer::Error(error) => AdminError::OldRefuses { node, error: error.clone() },
             answer => {
@@ -991,6 +1009,16 @@ fn is_opened(old: OldNode, new: &NewServer) -> bool {
     matches!(old, OldNode::Retired | OldNode::Gone) && matches!(new, NewServer::Opened(_))
 }
 
+/// Returns the error of an old node that may be retired already.
+fn perhaps_retired(error: AdminError) -> AdminError {
+    match error {
+        AdminError::OldSilent { node, error, .. } => {
+            AdminError::OldSilent { node, error, may_be_retired: true }
+        }
+        error => error,
+    }
+}
+
 /// Whether nothing has answered.
 fn is_silent(answer: &Answer) -> bool {
     matches!(answer, Answer::Error(error) if error.is_silence())
@@ -1034,7 +1062,10 @@ impl Attempt<'_> {
                     if !self.has_sent_retirement && self.old != OldNode::Retired {
                         self.withdraw().await;
                     }
-                    return ended.map(|_| Outcome::Again).map_err(|error| self.unless_superseded(error));
+                    let may_be_retired = self.has_sent_retirement || self.is_ended;
+                    return ended.map(|_| Outcome::Again).map_err(|error| {
+                        self.unless_superseded(if may_be_retired { perhaps_retired(error) } else { error })
+                    });
                 }
             }
         }
@@ -1048,7 +1079,7 @@ impl Attempt<'_> {
         }
         if self.wait_until_new_votes().await? {
             // The new server is closed first, because the next attempt may fail at another node.
-            self.close_new().await?;
+            self.close_opened().await?;
             return Ok(Outcome::Again);
         }
         self.record_done().await?;
@@ -1188,6 +1219,20 @@ impl Attempt<'_> {
         Ok(())
     }
 
+    /// Closes the new server, which this attempt or an earlier call has opened. The server may have lost its data, and so its
+    /// record, since the call has read the record.
+    async fn close_opened(&mut self) -> Result<(), AdminError> {
+        let Replacing { after, .. } = *self.replacing;
+        if !matches!(self.new, NewServer::Joining(_)) {
+            match self.replacing.ask(after, reading()).await {
+                Answer::Recorded { text } => self.new = NewServer::Member(text),
+                Answer::Abstains(_) => self.new = NewServer::Empty,
+                _ => {}
+            }
+        }
+        self.close_new().await
+    }
+
     /// Ends the old node after the begin: the node is retired, or is gone, or was retired before. Returns `None` if the node
     /// answers now, and has no begin because it did not answer before.
     async fn end_old(&mut self) -> Result<Option<OldNode>, AdminError> {
@@ -1320,14 +1365,21 @@ impl Attempt<'_> {
             let answer = replacing.ask_until_answered(after, connect_timeout, register(after)).await;
             match &answer {
                 Answer::Registered(Registration { quarantine: None, .. }) => {
-                    // A server that has lost its data since its opening has no record, and begins again.
-                    let read = replacing.ask(after, reading()).await;
-                    return Ok(matches!(&read, Answer::Recorded { text }
-                        if !ReplacementRecord::read(text).is_ended(&replacing.pair)));
+                    match replacing.ask_until_answered(after, connect_timeout, reading()).await {
+                        // A server that has lost its data since its opening has no record, and begins again.
+                        Answer::Recorded { text } => {
+                            return Ok(!ReplacementRecord::read(&text).is_ended(&replacing.pair));
+                        }
+                        // Another call has closed the server, or the server was flushed. The registration shows it.
+                        Answer::WrongQuorum { .. } | Answer::Abstains(_) => {}
+                        answer => {
+                            return Err(replacing.after_retirement(replacing.incomplete(Some(&answer))));
+                        }
+                    }
                 }
                 Answer::Registered(Registration { quarantine: Some(rest), .. }) => {
                     let end = after.now() + (*rest).clamp(RETRY_DELAY, WATCH_INTERVAL);
-                    if replacing.has_old_returned(end).await {
+                    if replacing.has_old_returned(self.old, end).await {
                         return Ok(true);
                     }
                 }

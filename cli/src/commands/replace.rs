@@ -126,17 +126,26 @@ impl Replace {
             return self.abandon(app, &settings, &replacement).await;
         }
         let replaced = match wait_for(app, &settings, &replacement).await {
-            Err(AdminError::OldSilent { node, error, .. })
+            Err(AdminError::OldSilent { node, error, may_be_retired, .. })
                 if !self.old_is_gone && consent::has_terminal() =>
             {
                 app.messages.flush();
                 let question = format!(
-                    "{node} is to be replaced and does not answer: {error}.\nIf its server starts again, or another \
-                     server was put in its place before, two clients can hold one lock.\nIs the server gone for good, \
-                     so that nothing starts it again or its address leads nowhere, and is this its only replacement?"
+                    "{node} is to be replaced and does not answer:\n{error}.\n\
+                     If its server starts again, or another server was put in its place\n\
+                     before, two clients can hold one lock. Is the server gone for good, so\n\
+                     that nothing starts it again or its address leads nowhere, and is this\n\
+                     its only replacement?"
                 );
                 if !consent::ask(question, "--old-is-gone").await? {
-                    let message = format!("{node} was not replaced: start it, and run the command again");
+                    let message = if may_be_retired {
+                        format!(
+                            "{node} may be retired already: do not start it again, and run the command again when it is \
+                             gone for good or answers"
+                        )
+                    } else {
+                        format!("{node} was not replaced: start it, and run the command again")
+                    };
                     return Err(Failure::new(Exit::Declined, message));
                 }
                 wait_for(app, &settings, &replacement.old_is_gone()).await
@@ -179,7 +188,8 @@ impl Replace {
 /// Replaces the node, and shows the wait for the new server.
 async fn wait_for(app: &App, settings: &Settings, replacement: &Replacement) -> Result<Replaced, AdminError> {
     let lasts = duration::shown(settings.effective.max_ttl);
-    let message = format!("replacing the node: the new server votes after about {lasts}");
+    let message =
+        format!("replacing the node: the new server votes about {lasts} after the end of the old one");
     let waiting = WaitLine::show(&app.messages, message);
     let replaced = admin::replace(&settings.builder(), replacement).await;
     drop(waiting);
@@ -201,7 +211,7 @@ fn not_abandoned(error: AdminError) -> Failure {
     if !is_replaced {
         return failure;
     }
-    Failure { message: format!("{}; both without `--abandon`", failure.message), ..failure }
+    Failure { message: format!("{}; run the command without `--abandon`", failure.message), ..failure }
 }
 
 /// Adds the remedy to an error, and names an argument of the call as the option of the command.

@@ -1274,6 +1274,196 @@ async fn a_new_server_whose_quarantine_began_too_early_begins_it_again() {
     assert!(has_opened);
 }
 
+/// Returns the number of requests of a replacement until it has closed the new server, and has begun on no node.
+async fn requests_until_begin() -> usize {
+    for in_time in 0.. {
+        let (fixture, gate) = (Fixture::new().await, Gate::new(in_time));
+        drop(stalled(fixture.replace_behind(&gate, false), &gate).await);
+        if fixture.fingerprint_on(NEW).await.is_some_and(|text| text.contains(" in place of ")) {
+            assert_eq!(fixture.record_on(0).await, "");
+            return in_time;
+        }
+    }
+    unreachable!("a replacement closes the new server")
+}
+
+fn superseded() -> AdminError {
+    AdminError::ReplacementSuperseded { node: address(NEW).into(), old: address(OLD).into() }
+}
+
+/// Two nodes in quarantine, or one in quarantine and a retired one, are no quorum for the running clients.
+#[tokio::test(start_paused = true)]
+async fn an_old_node_is_not_retired_if_another_node_does_not_vote_any_more() {
+    let (fixture, gate) = (Fixture::new().await, Gate::new(requests_until_begin().await));
+    let call = stalled(fixture.replace_behind(&gate, false), &gate).await;
+    fixture.cluster.servers()[1].flush();
+    let context = &fixture.client(&OLD_LIST).context;
+    drop(ask_all_nodes(context, register(context)).await);
+    gate.open().await;
+    let replaced = call.await;
+    assert!(matches!(replaced, Err(AdminError::OthersNeeded(_))), "{replaced:?}");
+    assert_eq!(open_of(&fixture, &[OLD, NEW]).await, [OLD]);
+    assert_eq!([fixture.record_on(0).await, fixture.record_on(OLD).await], ["", ""], "withdrawn");
+}
+
+/// The new server is flushed after the close, for example because the replacement was abandoned, and belongs to another
+/// quorum.
+#[tokio::test(start_paused = true)]
+async fn an_old_node_is_not_retired_for_a_server_that_is_not_closed_any_more() {
+    let (fixture, gate) = (Fixture::new().await, Gate::new(requests_until_begin().await));
+    let call = stalled(fixture.replace_behind(&gate, false), &gate).await;
+    fixture.cluster.servers()[NEW].flush();
+    gate.open().await;
+    assert_eq!(call.await, Err(superseded()));
+    assert_eq!(open_of(&fixture, &[OLD, NEW]).await, [OLD]);
+}
+
+/// The nodes have no begin that the abandon removes.
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_call_that_begins_late_retires_no_node() {
+    let (fixture, gate) = (Fixture::new().await, Gate::new(requests_until_begin().await));
+    let call = stalled(fixture.replace_behind(&gate, false), &gate).await;
+    assert_eq!(fixture.abandon(false).await.unwrap().done(), 2);
+    gate.open().await;
+    assert_eq!(call.await, Err(superseded()));
+    assert_eq!(open_of(&fixture, &[OLD, NEW]).await, [OLD]);
+}
+
+/// The node answers the check of a call that was told that the node is gone.
+#[tokio::test(start_paused = true)]
+async fn an_old_node_that_has_answered_is_not_gone_later_in_the_same_call() {
+    for in_time in 0.. {
+        let (fixture, gate) = (Fixture::new().await, Gate::new(in_time));
+        let call = stalled(fixture.replace_behind(&gate, true), &gate).await;
+        if !fixture.record_on(OLD).await.contains("begun") {
+            continue;
+        }
+        fixture.cluster.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+        gate.open().await;
+        let replaced = call.await;
+        assert!(matches!(replaced, Err(AdminError::OldSilent { .. })), "{replaced:?}");
+        assert_eq!(open_of(&fixture, &[NEW]).await, [0; 0]);
+        return;
+    }
+}
+
+/// A node that was said to be gone answers during the wait, by its data or by an error, and the next attempt fails.
+#[tokio::test(start_paused = true)]
+async fn a_new_server_does_not_vote_beside_a_node_that_answers_during_the_wait() {
+    for of_old in [Behaviour::Granting, Behaviour::Failing(NodeError::Loading)] {
+        let fixture = Fixture::new().await;
+        let servers = fixture.cluster.servers().to_vec();
+        servers[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+        let returning = async {
+            sleep(Duration::from_secs(30)).await;
+            servers[OLD].behave(of_old.clone());
+            if matches!(of_old, Behaviour::Granting) {
+                servers[1].behave(Behaviour::Failing(NodeError::TimedOut));
+            }
+        };
+        let (replaced, ()) = tokio::join!(fixture.replace(true), returning);
+        match of_old {
+            Behaviour::Granting => {
+                assert!(matches!(replaced, Err(AdminError::OthersNeeded(_))), "{replaced:?}")
+            }
+            _ => {
+                let error = NodeError::Loading;
+                assert_eq!(replaced, Err(AdminError::OldRefuses { node: address(OLD).into(), error }));
+            }
+        }
+        sleep(QUARANTINE).await;
+        assert_eq!(open_of(&fixture, &[NEW]).await, [0; 0]);
+    }
+}
+
+/// The call registers the server again, whose record is empty then.
+#[tokio::test(start_paused = true)]
+async fn a_new_server_that_loses_its_data_during_the_wait_is_closed_and_opened_again() {
+    for does_old_return in [false, true] {
+        let fixture = Fixture::new().await;
+        let servers = fixture.cluster.servers().to_vec();
+        let begin = tokio::time::Instant::now();
+        let losing = async {
+            sleep(Duration::from_secs(30)).await;
+            servers[NEW].flush();
+            if does_old_return {
+                servers[OLD].flush();
+            }
+        };
+        let (replaced, ()) = tokio::join!(fixture.replace(does_old_return), losing);
+        assert_eq!(replaced, Ok(()));
+        assert!(begin.elapsed() > Duration::from_secs(90), "{:?}", begin.elapsed());
+        let text = record_of_new(&fixture).await;
+        assert_eq!(text, format!("{} by {} retired", address(OLD), address(NEW)));
+    }
+}
+
+/// Returns the record of the new server.
+async fn record_of_new(fixture: &Fixture) -> String {
+    let read = Operation::RecordReplacements(RecordReplacements { from: "".into(), to: "".into() });
+    let client = fixture.client(&NEW_LIST);
+    let answers = ask_each(&client.context, |node| (node == REPLACED).then(|| read.clone())).await;
+    match &answers[REPLACED] {
+        Some(Answer::Recorded { text }) => text.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The server votes for a quorum that has another retired node.
+#[tokio::test(start_paused = true)]
+async fn a_new_server_that_another_replacement_needs_is_not_closed() {
+    let fixture = Fixture::new().await;
+    fixture.replace(false).await.unwrap();
+    let from: Arc<str> = record_of_new(&fixture).await.into();
+    let to = format!("{from}, {} by {} begun x", address(1), address(4)).into();
+    let change = Operation::RecordReplacements(RecordReplacements { from, to });
+    let client = fixture.client(&NEW_LIST);
+    ask_each(&client.context, |node| (node == REPLACED).then(|| change.clone())).await;
+    fixture.cluster.servers()[OLD].flush();
+    let unfinished = AdminError::UnfinishedReplacement { node: address(4).into(), old: address(1).into() };
+    assert_eq!(fixture.replace(true).await, Err(unfinished));
+    assert_eq!(open_of(&fixture, &[NEW]).await, [NEW]);
+}
+
+/// The other nodes have lost the end of the replacement, or did not answer when it was recorded.
+#[tokio::test(start_paused = true)]
+async fn a_replacement_whose_new_server_was_opened_is_not_abandoned() {
+    let fixture = Fixture::new().await;
+    fixture.replace(false).await.unwrap();
+    let [done, begun] =
+        ["done", "begun x"].map(|progress| format!("{} by {} {progress}", address(OLD), address(NEW)));
+    fixture.set_record(0, &done, "").await;
+    fixture.set_record(1, &done, &begun).await;
+    fixture.cluster.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+    let retired = AdminError::AlreadyReplaced { node: address(OLD).into(), by: address(NEW).into() };
+    assert_eq!(fixture.abandon(true).await, Err(retired));
+    assert_eq!(fixture.record_on(1).await, begun);
+}
+
+/// A server that is started without its data at the address of a retired node votes beside the new server.
+#[tokio::test(start_paused = true)]
+async fn an_old_node_that_may_be_retired_is_not_to_be_started() {
+    let fixture = Fixture::new().await;
+    let silence = async || {
+        fixture.cluster.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+        let error = fixture.replace(false).await.unwrap_err();
+        fixture.cluster.servers()[OLD].behave(Behaviour::Granting);
+        let AdminError::OldSilent { may_be_retired, .. } = &error else { panic!("{error:?}") };
+        (*may_be_retired, error.to_string())
+    };
+    let (may_be_retired, text) = silence().await;
+    assert!(
+        !may_be_retired && text.contains("was not retired") && text.ends_with("start it, and try again"),
+        "{text}"
+    );
+    fixture.replace(false).await.unwrap();
+    let (may_be_retired, text) = silence().await;
+    assert!(
+        may_be_retired && text.contains("may be retired already") && text.contains("do not start it again"),
+        "{text}"
+    );
+}
+
 /// Tokens begin at the clocks of nodes.
 #[tokio::test(start_paused = true)]
 async fn a_new_server_whose_clock_differs_from_the_latest_clock_of_the_other_nodes_is_refused() {

@@ -80,7 +80,8 @@ pub(super) fn fingerprint(server: &ServerFacts, expected: &ExpectedSettings, is_
             None => {}
         }
         if let Some(old) = joining_for(fingerprint, ours) {
-            let remedy = "run the same `redquorum replace --old URL --new URL` again";
+            let remedy = "run the same `redquorum replace --old URL --new URL` again; if it was abandoned, FLUSHALL this \
+                          server before another use";
             let text = format!("closed by a replacement of {old}, which was interrupted");
             return Finding::fail("metadata", text, remedy);
         }
