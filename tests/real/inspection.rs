@@ -144,6 +144,8 @@ async fn servers_inspections_and_errors_show_the_label() {
 
     let next = labelled.red_lock("next");
     next.lock().await.unwrap().unlock().await.unwrap();
+    // A node answers the calls of a client in order, so every node has executed the unlock.
+    assert_eq!(labelled.health().await.voting(), 3);
     for server in cluster.servers() {
         server.command(&["CONFIG", "RESETSTAT"]).await;
     }
