@@ -87,8 +87,8 @@ pub enum AdminError {
     },
     /// The node that is to be replaced answered with an error, so it is not gone.
     #[error(
-        "{node} is to be replaced and answers with an error, so it is not gone: {error}; correct its url, user or password, or what the server refuses (a full memory or disk refuses the mark of a retired \
-         node, too); or stop the server for good, and add `--old-is-gone` or call `Replacement::old_is_gone`"
+        "{node} is to be replaced and answers with an error, so it is not gone: {error}; correct its url, user or \
+         password, or what the server refuses (a full memory or disk refuses the mark of a retired node, too); or stop the server for good, and add `--old-is-gone` or call `Replacement::old_is_gone`"
     )]
     #[non_exhaustive]
     OldRefuses {

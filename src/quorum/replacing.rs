@@ -185,9 +185,9 @@ impl fmt::Debug for Replacement {
 ///   already retired or gone.
 /// * [`AdminError::Closed`] if the tokio runtime ends during the call.
 ///
-/// After an error or an interruption, the same call continues the replacement. If an error comes before the retirement,
-/// the call withdraws its own begin from the nodes that it reaches, so that another node can be replaced first. If an
-/// interrupted call has left its begin, [`abandon_replacement`] removes it.
+/// After an error or an interruption, the same call continues the replacement. If an error comes before the retirement
+/// of a node that is not gone, the call withdraws its own begin from the nodes that it reaches, so that another node can
+/// be replaced first. If a call has left its begin, [`abandon_replacement`] removes it.
 ///
 /// # Cancel safety
 ///
@@ -215,8 +215,8 @@ pub async fn replace(quorum: &QuorumBuilder, replacement: &Replacement) -> Resul
 /// # Errors
 ///
 /// * [`AdminError::Config`] as for [`replace`]. Nothing is changed.
-/// * [`AdminError::AlreadyReplaced`] if the old node is retired, or a node or the new server has recorded its end: finish this replacement
-///   by [`replace`].
+/// * [`AdminError::AlreadyReplaced`] if the old node is retired, or a node or the new server has recorded its end: finish
+///   this replacement by [`replace`].
 /// * [`AdminError::OldSilent`] if the old node did not answer, and is not [gone](Replacement::old_is_gone), and
 ///   [`AdminError::OldRefuses`] if it answered with an error. No record is changed, but the new server may be closed
 ///   again, so that a call which still runs ends with [`AdminError::ReplacementSuperseded`].

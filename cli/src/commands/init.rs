@@ -133,8 +133,8 @@ async fn confirm(nodes: &[NodeConnector]) -> Result<(), Failure> {
     let Some(longest) = quarantines.iter().max().filter(|rest| !rest.is_zero()) else { return Ok(()) };
     let verb = if quarantined == 1 { "is" } else { "are" };
     let question = format!(
-        "{quarantined} of {} {verb} in quarantine, because the nodes restarted, failed over, were flushed, or are new.\nIf a client \
-         has ever locked here, its lease may still be held, and after `init` a second client could get the same \
+        "{quarantined} of {} {verb} in quarantine, because the nodes restarted, failed over, were flushed, or are \
+         new.\nIf a client has ever locked here, its lease may still be held, and after `init` a second client could get the same \
          lock. The quarantine ends in {}.\nInitialise the nodes, because no client has ever locked here?",
         counted(nodes.len(), "node"),
         duration::shown(*longest)

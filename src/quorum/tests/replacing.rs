@@ -1464,6 +1464,74 @@ async fn an_old_node_that_may_be_retired_is_not_to_be_started() {
     );
 }
 
+/// Another call of the same replacement opens the new server while this one is about to register and close it.
+#[tokio::test(start_paused = true)]
+async fn a_new_server_that_another_call_has_opened_is_not_closed_late() {
+    let (fixture, gate) = (Fixture::new().await, Gate::new(requests_until_begin().await - 1));
+    let late = stalled(fixture.replace_behind(&gate, false), &gate).await;
+    assert_eq!(fixture.fingerprint_on(NEW).await, None);
+    fixture.replace(false).await.unwrap();
+    gate.open().await;
+    assert_eq!(late.await, Err(superseded()));
+    assert_eq!(open_of(&fixture, &[NEW]).await, [NEW]);
+}
+
+/// The other replacement begins at any time before the close of the new server, which was opened before. The old node has
+/// lost the mark of its retirement.
+#[tokio::test(start_paused = true)]
+async fn a_new_server_that_another_replacement_needs_since_the_check_is_not_closed() {
+    let mut begun_late = 0;
+    for in_time in 0..requests_of_a_replacement().await {
+        let fixture = Fixture::new().await;
+        fixture.replace(false).await.unwrap();
+        fixture.cluster.servers()[OLD].flush();
+        let gate = Gate::new(in_time);
+        let call = stalled(fixture.replace_behind(&gate, true), &gate).await;
+        if open_of(&fixture, &[NEW]).await != [NEW] {
+            break;
+        }
+        let from: Arc<str> = record_of_new(&fixture).await.into();
+        let to = format!("{from}, {} by {} begun x", address(1), address(4)).into();
+        let change = Operation::RecordReplacements(RecordReplacements { from, to });
+        let client = fixture.client(&NEW_LIST);
+        ask_each(&client.context, |node| (node == REPLACED).then(|| change.clone())).await;
+        begun_late += 1;
+        gate.open().await;
+        assert!(call.await.is_err(), "{in_time}");
+        assert_eq!(open_of(&fixture, &[NEW]).await, [NEW], "{in_time}");
+    }
+    assert!(begun_late > 0);
+}
+
+/// The other nodes have lost the record of the first replacement, and the new server was flushed.
+#[tokio::test(start_paused = true)]
+async fn a_new_server_that_was_replaced_in_turn_does_not_stand_in_for_the_old_node_again() {
+    let fixture = Fixture::new().await;
+    fixture.replace(false).await.unwrap();
+    replace_by(&fixture, &NEW_LIST, &[0, 1, 4]).await.unwrap();
+    let in_turn = format!("{} by {} done", address(NEW), address(4));
+    for (server, to) in [(0, ""), (1, &*in_turn)] {
+        let from = fixture.record_on(server).await;
+        fixture.set_record(server, &from, to).await;
+    }
+    fixture.cluster.servers()[NEW].flush();
+    let replaced = AdminError::AlreadyReplaced { node: address(NEW).into(), by: address(4).into() };
+    assert_eq!(fixture.replace(false).await, Err(replaced));
+    assert_eq!(open_of(&fixture, &[NEW, 4]).await, [4]);
+}
+
+/// A list with two addresses of one server would retire this server as the old node and need its vote.
+#[tokio::test(start_paused = true)]
+async fn an_old_node_whose_address_leads_to_another_node_is_not_retired() {
+    let fixture = Fixture::new().await;
+    let refused = replace_by(&fixture, &[0, 1, 1], &[0, 1, NEW]).await;
+    let Err(AdminError::Config(ConfigError::Server { reason: NodeError::SameServer { .. }, .. })) = &refused
+    else {
+        panic!("{refused:?}")
+    };
+    assert_eq!(open_of(&fixture, &[1]).await, [1]);
+}
+
 /// Tokens begin at the clocks of nodes.
 #[tokio::test(start_paused = true)]
 async fn a_new_server_whose_clock_differs_from_the_latest_clock_of_the_other_nodes_is_refused() {
