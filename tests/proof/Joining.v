@@ -21,17 +21,19 @@ Inductive net_move (w : network) : network -> Prop :=
 | NetClient c : client_step C (net_now w) (net_clients w) c ->
     net_move w {| net_now := net_now w; net_nodes := net_nodes w; net_clients := c |}
 (** A node executes an operation that a client has sent, however late, on a connection that has registered in the
-    incarnation [i]. A4: if the metadata name [i], the node is in this incarnation. *)
+    incarnation [i]. A4: if the metadata name [i], the node is in this incarnation. No counter has reached the largest
+    number. *)
 | NetRequest n i o r x c :
     exchange grain (net_clients w) n (net_now w) o r c ->
     (has_metadata_of (net_nodes w n) i = true -> i = d_incarnation (net_nodes w n)) ->
+    can_count_on C grain n (net_now w) (net_nodes w n) ->
     meets_A8 C grain (net_clients w) n (net_now w) (net_nodes w n) o ->
-    execute p (net_nodes w n) (node_time C grain n (net_now w)) i o = (x, r) ->
+    execute (reads C) p (net_nodes w n) (node_time C grain n (net_now w)) i o = (x, r) ->
     net_move w {| net_now := net_now w; net_nodes := update (net_nodes w) n x; net_clients := c |}
-(** A node restarts or is flushed, and has any other data. A4: the restart guard detects the loss, because the metadata
-    do not name the new incarnation. *)
+(** A node restarts or is flushed, and has any other data that a node can have. A4: the restart guard detects the loss,
+    because the metadata do not name the new incarnation. *)
 | NetReplace n x :
-    has_metadata_of x (d_incarnation x) = false ->
+    has_metadata_of x (d_incarnation x) = false -> is_sound C x ->
     is_earlier_data C (net_clients w) n (keys_in_model grain x) ->
     net_move w {| net_now := net_now w; net_nodes := update (net_nodes w) n x; net_clients := net_clients w |}.
 
@@ -52,7 +54,6 @@ Definition net_is_valid (w : network) (l : lease_id) : Prop :=
 (** * The joining theorem *)
 
 Hypothesis grain_is_positive : 0 < grain.
-Hypothesis all_write : forall l, reads C l = false.
 Hypothesis lasts_is_rounded_up : quarantine_lasts C <= p_lasts p * grain.
 Hypothesis renewals_after_is_rounded_up : renewals_after C <= p_renewals_after p * grain.
 Hypothesis time_is_usual : forall n t,
@@ -65,7 +66,7 @@ Definition is_in (w : network) (s : state) : Prop :=
 
 Lemma related_later n t t' x m : t <= t' -> is_related C p grain n t x m -> is_related C p grain n t' x m.
 Proof.
-  intros Ht [A B D E]. constructor; auto. unfold guard_is_related in *.
+  intros Ht [A S F B D E]. constructor; auto. unfold guard_is_related in *.
   destruct (restart_guard m) as [|e|e]; auto. destruct E as [He [E|(t0 & H0 & E)]].
   - split; [lia|auto].
   - split; [lia|]. right. exists t0. split; [lia|exact E].
@@ -93,16 +94,18 @@ Proof.
     split; [apply Start; repeat split|]. split; [reflexivity|]. split; [symmetry; exact Hc|].
     intros n. constructor; cbn; auto.
     + intros l. unfold keys_in_model. rewrite Hn. reflexivity.
+    + unfold is_sound. rewrite Hn. exact I.
+    + unfold has_phase. rewrite Hn. exact I.
     + intros v e ->. reflexivity.
-  - destruct Hm as [t Ht|c Hm|n i o r x c Hx A4 A8 He|n x Hmeta Hdata].
+  - destruct Hm as [t Ht|c Hm|n i o r x c Hx A4 Hmax A8 He|n x Hmeta Hsound Hdata].
     + exists {| now := t; nodes := nodes s; all_clients := all_clients s |}.
       split; [eapply Move; [exact R|apply Tick; lia]|]. split; [reflexivity|]. split; [exact Hcl|].
       intros n. cbn. eapply related_later; [exact Ht|apply Hrel].
     + exists {| now := now s; nodes := nodes s; all_clients := c |}.
       split; [eapply Move; [exact R|apply ClientMoves; rewrite Hnow, Hcl; exact Hm]|].
       split; [exact Hnow|]. split; [reflexivity|]. exact Hrel.
-    + destruct (execution_refines C p grain grain_is_positive all_write lasts_is_rounded_up
-        renewals_after_is_rounded_up time_is_usual n (net_now w) _ _ _ o r c i x (Hrel n) Hx A4 A8 He)
+    + destruct (execution_refines C p grain grain_is_positive lasts_is_rounded_up
+        renewals_after_is_rounded_up time_is_usual n (net_now w) _ _ _ o r c i x (Hrel n) Hx A4 Hmax A8 He)
         as (m' & Hrun & Hrel').
       destruct (run_is_reachable _ _ _ _ _ _ Hrun s R Hnow Hcl eq_refl) as (s' & R' & N' & C' & M' & O').
       exists s'. split; [exact R'|]. split; [cbn; congruence|]. split; [exact C'|].
@@ -112,14 +115,22 @@ Proof.
     + exists {| now := now s; all_clients := all_clients s; nodes := update (nodes s) n
         {| keys := keys_in_model grain x;
            counter := match d_counter x with Some (v, _) => v | None => 0 end;
-           minimum_token := minimum_token_of x; phase := 0; restart_guard := Forgot (now s) |} |}.
+           minimum_token := minimum_token_of x;
+           phase := match d_readers x with Some (phase, _, _) => phase | None => 0 end;
+           restart_guard := Forgot (now s) |} |}.
       split.
       * eapply Move; [exact R|]. apply NodeMoves. apply Forget; [|rewrite Hcl; exact Hdata].
-        intros l l' H1 H2 [Hne _]. unfold keys_in_model in *. destruct (d_lock x) as [[[l0 h] e]|]; [|tauto].
-        destruct (Nat.eqb_spec l0 l), (Nat.eqb_spec l0 l'); congruence.
+        intros l l' H1 H2 [Hne Hc]. unfold keys_in_model, is_sound in *.
+        destruct (d_lock x) as [[[[l0|] h] e]|]; [| |tauto].
+        -- destruct (Nat.eqb_spec l0 l), (Nat.eqb_spec l0 l'); congruence.
+        -- destruct (d_readers x) as [[[ph ep] ends]|]; [|tauto]. destruct Hsound as (_ & _ & Hr & _).
+           destruct (end_of l ends) as [e1|] eqn:E1; [|cbn in H1; tauto].
+           destruct (end_of l' ends) as [e2|] eqn:E2; [|cbn in H2; tauto].
+           apply Hr in E1, E2. destruct Hc; intuition congruence.
       * split; [exact Hnow|]. split; [exact Hcl|]. intros k. cbn.
         destruct (update_cases (net_nodes w) n k x) as [[<- ->]|[Ne ->]].
-        -- rewrite update_same. constructor; cbn; auto. intros v e ->. reflexivity.
+        -- rewrite update_same. constructor; cbn; auto; [|intros v e ->; reflexivity].
+           unfold has_phase. destruct (d_lock x) as [[[[l0|] h] e]|]; auto. destruct (d_readers x) as [[[ph ep] ends]|]; auto.
         -- rewrite update_other by congruence. apply Hrel.
 Qed.
 End Network.
@@ -134,6 +145,7 @@ Hypothesis drift_is_small : 0 <= drift_ppm < 500000.
 Hypothesis ttl_is_positive : 0 <= longest_ttl.
 Variable clock_of_node : node -> Z -> Z.
 Variable clock_of_client : lease_id -> Z -> Z.
+Variable is_reader_lease : lease_id -> bool.
 Hypothesis years_1970_to_2255 : forall n t, 0 <= clock_of_node n t < 9007199254000000000.
 
 Definition millisecond := 1000000.
@@ -148,7 +160,7 @@ Definition millisecond_nodes (counter_ttl : Z) : parameters := {|
   p_renewals_after := milliseconds (seen_by_any drift_ppm timeout) |}.
 
 Definition settings (A8 : Prop) : configuration :=
-  redquorum N needed drift_ppm longest_ttl timeout clock_of_node clock_of_client (fun _ => false) A8.
+  redquorum N needed drift_ppm longest_ttl timeout clock_of_node clock_of_client is_reader_lease A8.
 
 Lemma joined A8 counter_ttl w :
   net_reachable (settings A8) (millisecond_nodes counter_ttl) millisecond w ->
@@ -157,7 +169,6 @@ Proof.
   assert (R : forall t, t <= milliseconds t * millisecond) by
     (intros t; pose proof (div_ceil_spec t millisecond eq_refl); unfold milliseconds; lia).
   apply every_run_is_a_run_of_the_model.
-  - reflexivity.
   - reflexivity.
   - apply R.
   - apply R.
@@ -170,20 +181,20 @@ Qed.
 
 (** P2. No clock is assumed to be right, beyond the years. *)
 Theorem executable_nodes_keep_tokens_unique counter_ttl w l1 l2 le1 le2 :
-  net_reachable (settings True) (millisecond_nodes counter_ttl) millisecond w -> l1 <> l2 ->
+  net_reachable (settings True) (millisecond_nodes counter_ttl) millisecond w -> conflict (settings True) l1 l2 ->
   leases (net_clients w) l1 = Some le1 -> leases (net_clients w) l2 = Some le2 -> token le1 <> token le2.
 Proof.
   intros H Hne H1 H2. destruct (joined True counter_ttl w H) as (s & R & _ & Hc & _). rewrite <- Hc in H1, H2.
-  eapply redquorum_tokens_are_unique; try eassumption. split; auto.
+  eapply redquorum_tokens_are_unique; try eassumption.
 Qed.
 
 Theorem executable_nodes_keep_order counter_ttl w l1 l2 le1 le2 a :
-  net_reachable (settings True) (millisecond_nodes counter_ttl) millisecond w -> l1 <> l2 ->
+  net_reachable (settings True) (millisecond_nodes counter_ttl) millisecond w -> conflict (settings True) l1 l2 ->
   leases (net_clients w) l1 = Some le1 -> leases (net_clients w) l2 = Some le2 ->
   attempts (net_clients w) l2 = Some a -> In l1 (granted_before a) -> token le1 < token le2.
 Proof.
   intros H Hne H1 H2 Ha Hin. destruct (joined True counter_ttl w H) as (s & R & _ & Hc & _).
-  rewrite <- Hc in H1, H2, Ha. eapply redquorum_tokens_grow; try eassumption. split; auto.
+  rewrite <- Hc in H1, H2, Ha. eapply redquorum_tokens_grow; try eassumption.
 Qed.
 
 (** A1 to A3. *)
@@ -195,14 +206,14 @@ Hypothesis node_clocks : forall n t1 t2, t1 <= t2 -> t2 - t1 <= 2 * Z.max longes
 (** P1. *)
 Theorem executable_nodes_exclude A8 counter_ttl w l1 l2 :
   net_reachable (settings A8) (millisecond_nodes counter_ttl) millisecond w ->
-  net_is_valid (settings A8) w l1 -> net_is_valid (settings A8) w l2 -> l1 = l2.
+  net_is_valid (settings A8) w l1 -> net_is_valid (settings A8) w l2 -> ~ conflict (settings A8) l1 l2.
 Proof.
-  intros H V1 V2. destruct (Nat.eq_dec l1 l2) as [|Ne]; [assumption|exfalso].
-  destruct (joined A8 counter_ttl w H) as (s & R & Hn & Hc & _).
+  intros H V1 V2 Hc.
+  destruct (joined A8 counter_ttl w H) as (s & R & Hn & Hcl & _).
   assert (V : forall l, net_is_valid (settings A8) w l -> is_valid (settings A8) s l) by
-    (intros l (le & X & Y & Z); exists le; rewrite Hc, Hn; auto).
+    (intros l (le & X & Y & Z); exists le; rewrite Hcl, Hn; auto).
   exact (redquorum_exclusion N needed majority drift_ppm longest_ttl timeout drift_is_small ttl_is_positive
-    clock_of_node clock_of_client (fun _ => false) client_clocks node_clocks A8 s l1 l2 R (conj Ne (or_introl eq_refl))
+    clock_of_node clock_of_client is_reader_lease client_clocks node_clocks A8 s l1 l2 R Hc
     (V l1 V1) (V l2 V2)).
 Qed.
 End Promises.
@@ -224,18 +235,18 @@ Proof.
 Qed.
 
 (** Three nodes after [init], and a client whose lease is valid. *)
-Definition node_after_init : node_data := {| d_lock := None; d_counter := None; d_tombstones := [];
+Definition node_after_init : node_data := {| d_lock := None; d_readers := None; d_counter := None; d_tombstones := [];
   d_metadata := Some (0, 0); d_quarantine := None; d_incarnation := 0 |}.
 
-Definition node_after_lock : node_data := {| d_lock := Some (1%nat, 1, 30000); d_counter := Some (1, 5400000);
-  d_tombstones := []; d_metadata := Some (0, 0); d_quarantine := None; d_incarnation := 0 |}.
+Definition node_after_lock : node_data := {| d_lock := Some (Writer 1%nat, 1, 30000); d_readers := None;
+  d_counter := Some (1, 5400000); d_tombstones := []; d_metadata := Some (0, 0); d_quarantine := None; d_incarnation := 0 |}.
 
 Theorem executable_nodes_can_grant : exists w,
-  net_reachable (settings 3 2 10000 (60 * second) (2 * second) usual_clock right_clock True)
+  net_reachable (settings 3 2 10000 (60 * second) (2 * second) usual_clock right_clock (fun _ => false) True)
     (millisecond_nodes 10000 (60 * second) (2 * second) 3600000) millisecond w /\
-  net_is_valid (settings 3 2 10000 (60 * second) (2 * second) usual_clock right_clock True) w 1%nat.
+  net_is_valid (settings 3 2 10000 (60 * second) (2 * second) usual_clock right_clock (fun _ => false) True) w 1%nat.
 Proof.
-  set (K := settings 3 2 10000 (60 * second) (2 * second) usual_clock right_clock True).
+  set (K := settings 3 2 10000 (60 * second) (2 * second) usual_clock right_clock (fun _ => false) True).
   set (P := millisecond_nodes 10000 (60 * second) (2 * second) 3600000).
   assert (R0 : net_reachable K P millisecond {| net_now := 0; net_nodes := fun _ => node_after_init; net_clients := no_clients |}) by
     (apply NetStart; split; [reflexivity|intros n; reflexivity]).
@@ -246,11 +257,13 @@ Proof.
     + eapply (NetRequest _ _ _ _ 0%nat 0 _ (Granted 1) node_after_lock).
       * eapply (ExchangeLock _ _ _ _ 1%nat _ 30000 0); [reflexivity|reflexivity|vm_compute; discriminate].
       * reflexivity.
+      * split; reflexivity.
       * intros _ _ f [].
       * reflexivity.
     + eapply (NetRequest _ _ _ _ 1%nat 0 _ (Granted 1) node_after_lock).
       * eapply (ExchangeLock _ _ _ _ 1%nat _ 30000 0); [reflexivity|reflexivity|vm_compute; discriminate].
       * reflexivity.
+      * split; reflexivity.
       * intros _ _ f [<-|[]]. discriminate.
       * reflexivity.
     + eapply NetClient. apply (FixToken _ _ _ 1%nat 1); [discriminate|reflexivity].

@@ -8,9 +8,12 @@ open Node
 let parameters = { p_max_ttl = 60000; p_counter_ttl = 3600000; p_lasts = 61000; p_renewals_after = 3000 }
 
 let new_node =
-  { d_lock = None; d_counter = None; d_tombstones = []; d_metadata = None; d_quarantine = None; d_incarnation = 0 }
+  { d_lock = None; d_readers = None; d_counter = None; d_tombstones = []; d_metadata = None; d_quarantine = None; d_incarnation = 0 }
 
-let leases = [1; 2; 3]
+(* As in sequences.rs: the leases above [writers] only read. *)
+let leases = [1; 2; 3; 4; 5; 6]
+let writers = 3
+let shares lease = lease > writers
 let max_shown = 5
 let or_none text = function None -> "-" | Some value -> text value
 let pair = or_none (fun (a, b) -> Printf.sprintf "%d %d" a b)
@@ -50,9 +53,13 @@ let data now node =
   let tombstone lease =
     let is_its_own (l, e) = l = lease && not (is_past now e) in
     or_none (fun (_, e) -> string_of_int e) (List.find_opt is_its_own node.d_tombstones) in
-  let held = or_none (fun ((l, holds), e) -> Printf.sprintf "%d %d %d" l holds e) (held now node) in
+  let holder = function Writer l -> string_of_int l | Readers -> "readers" in
+  let held = or_none (fun ((w, holds), e) -> Printf.sprintf "%s %d %d" (holder w) holds e) (held now node) in
+  let run ((phase, epoch), ends) =
+    let reader lease = or_none string_of_int (end_of lease ends) in
+    Printf.sprintf "%d %d %s" phase epoch (String.concat " " (List.map reader (List.filter shares leases))) in
   String.concat "|"
-    [held; pair (found now node); pair node.d_metadata; pair (quarantine now node);
+    [held; or_none run (readers now node); pair (found now node); pair node.d_metadata; pair (quarantine now node);
      String.concat " " (List.map tombstone leases)]
 
 let () =
@@ -63,7 +70,7 @@ let () =
     match String.split_on_char ' ' head with
     | now :: incarnation :: name :: arguments ->
       let now = int_of_string now in
-      let after, answer = execute parameters !node now (int_of_string incarnation) (operation line (name, arguments)) in
+      let after, answer = execute shares parameters !node now (int_of_string incarnation) (operation line (name, arguments)) in
       node := after;
       let ours = String.concat "|" [head; text_of answer; data now after] in
       incr steps;

@@ -145,23 +145,35 @@ checker "a renewal is answered before it begins" 'if_ (existsb (is_answered l tt
 checker "a key is deleted before the end of its lease" '| Unlocked l _ => if_ (over l) c' '| Unlocked l _ => if_ true c'
 checker "time goes back" 'if t <? at_time s then None else' ''
 executable "a key expires a millisecond early" 'e <? t.' 'e <=? t.'
-executable "a renewal takes the key of another lease" 'if is_of_another t x l then (x, Held) else
-    let v :=' 'let v :='
-executable "a write-back does not check the lease id" 'if is_ours t x l && (minimum' 'if true && (minimum'
-executable "a write-back does not check the minimum token" '&& (minimum_token_of x <=? T) && (value_or' '&& (value_or'
-executable "a missing counter begins at zero" '(value_or value (start_of t)) m)' '(value_or value 0) m)'
+executable "a renewal takes the key of another lease" 'if is_of_another shares t x l then (x, Held) else
+    let is_proven' 'let is_proven'
+executable "a write-back does not check the lease id" 'if is_ours shares t x l && (minimum' 'if true && (minimum'
+executable "a write-back does not check the minimum token" '&& (minimum_token_of x <=? T) && (bound' '&& (bound'
+executable "a missing counter begins at zero" '| None => value_or value (start_of t) end in' '| None => value_or value 0 end in'
 executable "a renewal lowers the counter" '| Some v => Z.max v T' '| Some v => T'
 executable "a lock shortens the ttl" 'Some (_, _, e) => Z.max e (t + ttl)' 'Some (_, _, e) => t + ttl'
 executable "the minimum token is of this second" '(t / 1000 + 1) * 1000000' '(t / 1000) * 1000000'
-executable "a vote below the minimum token is given again" 'is_ours l && (m <=? v)' 'is_ours l'
+executable "a vote below the minimum token is given again" 'Some v => if m <=? v then (v, true)' 'Some v => if true then (v, true)'
 executable "the ttl of a counter is not prolonged" 'if p_counter_ttl p <=? e - t then e else fresh' 'e'
 executable "a rest extends the ttl" 'Z.min e (t + r)' 't + r'
 executable "a redemption does not check the counter" 'match value t x with Some v => v <=? T | None => false end.' 'true.'
-executable "a transfer without a proof needs the key" 'negb (is_ours t x l) && negb (is_given && proves x t T)
-                      | None => false' 'negb (is_ours t x l) && negb (is_given && proves x t T)
+executable "a transfer without a proof needs the key" 'negb (is_ours shares t x l) && negb (is_given && proves x t T)
+                      | None => false' 'negb (is_ours shares t x l) && negb (is_given && proves x t T)
                       | None => negb is_given'
-executable "a transfer ignores the tombstone of the earlier lease" '(negb (is_ours t x l) && has_tombstone t x from)' 'false'
-executable "a sweep keeps expired keys" 'd_lock := held t x; d_counter' 'd_lock := d_lock x; d_counter'
+executable "a transfer ignores the tombstone of the earlier lease" '(negb (is_ours shares t x l) && has_tombstone t x from)' 'false'
+executable "a sweep keeps expired keys" 'd_lock := held t x;' 'd_lock := d_lock x;'
+executable "a reader takes the key of a writer" '&& negb (shares l && match readers with Some _ => true | None => false end)' '&& negb (shares l)'
+executable "a reader that joins gets the phase" 'match readers with Some (_, epoch, _) => Some epoch' 'match readers with Some (phase, _, _) => Some phase'
+executable "a run does not raise its epoch" '(phase, Z.max before epoch, (l, e)' '(phase, before, (l, e)'
+executable "the key of readers ends with the reader that came last" '(l, e) :: others, latest e others)' '(l, e) :: others, e)'
+executable "an expired reader stays in the run" 'let others := without l (live ends) in' 'let others := without l ends in'
+executable "the unlock of a reader is for all readers" 'Some (Readers, 0, latest e others), Some' 'None, Some'
+executable "the last reader keeps the key" '| Some _, [] => (true, None, None)' '| Some _, [] => (true, d_lock x, None)'
+executable "a write-back of a reader is compared with the counter" 'match readers t x with Some (phase, _, _) => phase | None => start_of t end' 'counter'
+executable "a write-back of a reader lowers the counter" '(if shares l then Z.max counter T else T)' 'T'
+executable "a write-back does not raise the epoch" 'Some (phase, Z.max epoch T, ends)' 'Some (phase, epoch, ends)'
+executable "a renewal of a reader is proven by the counter" 'if shares l then (minimum_token_of x <=? T) && (phase <=? T) else' ''
+executable "a renewal begins a run at a token that is not proven" 'if begins && negb is_proven then Z.min' 'if false then Z.min'
 
 if ((survivors)); then
     echo "$survivors broken rules were not found"

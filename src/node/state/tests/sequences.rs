@@ -1,10 +1,11 @@
 //! Random sequences of operations, written to files for the proof. `tests/proof/run.sh` compares this node with the
 //! executable node of the proof: the answers and the data after each operation.
 //!
-//! A line is `TIME INCARNATION OPERATION|ANSWER|KEY|COUNTER|METADATA|QUARANTINE|TOMBSTONES`. `tests/proof/compare.ml`
-//! reads the operations, and writes the same lines.
+//! A line is `TIME INCARNATION OPERATION|ANSWER|KEY|READERS|COUNTER|METADATA|QUARANTINE|TOMBSTONES`.
+//! `tests/proof/compare.ml` reads the operations, and writes the same lines.
 
 use std::{
+    collections::BTreeMap,
     fmt::Write as _,
     fs::{File, create_dir_all},
     io::{BufWriter, Write as _},
@@ -15,13 +16,13 @@ use super::*;
 use crate::{
     mutation::{Mutation, break_rule},
     node::{
-        Lock, NewNodes, QuorumParameters, Register, Renew, RestartGuard, Tombstone, Transfer, Unlock,
-        WriteBack, operation::samples::resources,
+        Lock, NewNodes, QuorumParameters, Register, Renew, Resources, RestartGuard, Tombstone, Transfer,
+        Unlock, WriteBack, operation::samples::resources,
     },
 };
 
 /// The rules of `broken.rs` that concern these operations.
-const RULES: [Mutation; 15] = [
+const RULES: [Mutation; 24] = [
     Mutation::WriteBackUnconditionally,
     Mutation::WriteBackWithoutOwner,
     Mutation::WriteBackAboveToken,
@@ -37,13 +38,26 @@ const RULES: [Mutation; 15] = [
     Mutation::UnlockWithoutOwner,
     Mutation::RestExtends,
     Mutation::RedeemWithoutCounter,
+    Mutation::FirstReaderRepeats,
+    Mutation::WriteBackOfNoReader,
+    Mutation::WriteBackBelowPhase,
+    Mutation::ReadersWriteNothingBack,
+    Mutation::RenewAsWriter,
+    Mutation::OneEndForReaders,
+    Mutation::UnshareAnyKey,
+    Mutation::UnshareForAll,
+    Mutation::StalePhase,
 ];
 
 /// The number of steps of each file of a broken rule.
 const STEPS_OF_BROKEN_RULE: u64 = 60_000;
 /// The number of steps after which a sequence ends, and the next begins with an empty node.
 const STEPS_OF_SEQUENCE: u64 = 40;
-const LEASES: u64 = 3;
+/// The number of leases. Those above [`WRITERS`] only read.
+const LEASES: u64 = 6;
+const WRITERS: u64 = 3;
+/// The first kind of the steps in [`Sequence::step`] that are write-backs.
+const WRITE_BACK: u64 = 7;
 
 /// A generator of pseudorandom numbers (xorshift), so that each run writes the same sequences.
 struct Random(u64);
@@ -116,33 +130,60 @@ impl<'a> Sequence<'a> {
         self.state.apply(&parameters, operation, self.now()).answer
     }
 
+    /// Returns a lease that holds the key while the counter is below the minimum token. Lets the quarantine pass if the
+    /// key lasts longer than the quarantine.
+    ///
+    /// The node refuses a write-back of this lease only because of the minimum token. Random steps seldom come here: a
+    /// renewal has to extend the key in quarantine, and its lease has to write back before another lease locks.
+    fn lease_below_minimum(&mut self) -> Option<u64> {
+        let end =
+            self.state.quarantine(self.now()).map(|quarantine| quarantine.until.since_epoch().as_millis());
+        let milliseconds = end.map_or(self.milliseconds, |end| u64::try_from(end).unwrap() + 1);
+        let now = NodeTime::from_epoch(milliseconds);
+        let counter = self.state.counter(&resource("r"), now)?.value;
+        let is_below = counter < self.state.metadata()?.minimum_token;
+        let holds = |number: &u64| {
+            self.state.look_up(&resources_of(*number), &lease_id(&number.to_string()), now).is_all_ours
+        };
+        let number = (1..=LEASES).find(holds).filter(|_| is_below)?;
+        self.milliseconds = milliseconds;
+        Some(number)
+    }
+
     /// Executes a random step. Returns the line of the step; `None` if the executable node does not have the step.
     fn step(&mut self) -> Option<String> {
         self.pass_time();
-        let number = 1 + self.random.below(LEASES);
+        let below_minimum = if self.random.is_one_in(4) { self.lease_below_minimum() } else { None };
+        let random = 1 + self.random.below(LEASES);
+        let number = below_minimum.unwrap_or(random);
         let lease_id = lease_id(&number.to_string());
-        let resources = resources("r");
+        let resources = resources_of(number);
         let ttl = self.random.one_of(&[500, 1000, 10_000, 60_000]);
         let stored = self.state.counter(&resource("r"), self.now()).map(|counter| counter.value);
-        let token = match self.random.below(5) {
+        let minimum = self.state.metadata().map_or(self.largest_vote, |metadata| metadata.minimum_token);
+        let token = match self.random.below(6) {
+            _ if below_minimum.is_some() => minimum - 1,
             0 => self.largest_vote,
             1 => self.largest_vote.saturating_sub(self.random.below(3)),
             2 => self.largest_vote + self.random.below(3),
             3 => stored.unwrap_or(self.largest_vote),
+            4 => minimum.saturating_sub(self.random.below(2)),
             _ => self.largest_vote + self.random.below(2_000_000),
         };
         let mut line = format!("{} {} ", self.milliseconds, self.registered_in);
-        let kind = self.random.below(30);
+        let kind = if below_minimum.is_some() { WRITE_BACK } else { self.random.below(30) };
         let answer = match kind {
             0..=6 => {
                 let hint = self.random.one_of(&[0, token, token + 4_000_000_000]);
-                let (ignores_queue, will_not_wait) = (!self.random.is_one_in(3), self.random.is_one_in(2));
+                let ignores_queue = !self.random.is_one_in(3);
+                // A woken writer that waits leaves a writer mark, which the executable node does not have.
+                let will_not_wait = ignores_queue || self.random.is_one_in(2);
                 let duration = Duration::from_millis(ttl);
                 write!(line, "lock {number} {ttl} {hint}").unwrap();
                 let lock = Lock { resources, lease_id, ttl: duration, hint, ignores_queue, will_not_wait };
                 self.lock(lock)?
             }
-            7..=9 => {
+            WRITE_BACK..=9 => {
                 write!(line, "write_back {number} {token}").unwrap();
                 self.ask(&Operation::WriteBack(WriteBack { resources, lease_id, token }))
             }
@@ -225,13 +266,23 @@ impl<'a> Sequence<'a> {
         (!yields).then_some(answer)
     }
 
-    /// Returns the key, the counter, the metadata, the quarantine, and the end of each lease's tombstone.
+    /// Returns the key, the readers (phase, epoch and ends), the counter, the metadata, the quarantine, and the end of each
+    /// lease's tombstone.
     fn data(&self) -> String {
         let (state, now, name) = (&self.state, self.now(), resource("r"));
         let end = |time: NodeTime| time.since_epoch().as_millis();
+        let holder = |id: &LeaseId| if id.is_of_readers() { "readers".to_owned() } else { id.to_string() };
         let held = state
             .held(&name, now)
-            .map(|held| format!("{} {} {}", held.lease_id, held.holds, end(held.expires_at)));
+            .map(|held| format!("{} {} {}", holder(&held.lease_id), held.holds, end(held.expires_at)));
+        let reader = |ends: &BTreeMap<LeaseId, NodeTime>, number: u64| {
+            ends.get(&lease_id(&number.to_string()))
+                .map_or_else(|| "-".to_owned(), |time| end(*time).to_string())
+        };
+        let readers = state.readers(&name, now).map(|readers| {
+            let ends: Vec<_> = (WRITERS + 1..=LEASES).map(|number| reader(&readers.ends, number)).collect();
+            format!("{} {} {}", readers.phase, readers.epoch, ends.join(" "))
+        });
         let counter =
             state.counter(&name, now).map(|counter| format!("{} {}", counter.value, end(counter.expires_at)));
         let metadata =
@@ -243,9 +294,14 @@ impl<'a> Sequence<'a> {
         let tombstones = (1..=LEASES).map(|number| tombstone(number).map(|time| end(time).to_string()));
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         let tombstones: Vec<_> = tombstones.map(or_none).collect();
-        let [held, counter, metadata, quarantine] = [held, counter, metadata, quarantine].map(or_none);
-        format!("{held}|{counter}|{metadata}|{quarantine}|{}", tombstones.join(" "))
+        let [held, readers, counter, metadata, quarantine] =
+            [held, readers, counter, metadata, quarantine].map(or_none);
+        format!("{held}|{readers}|{counter}|{metadata}|{quarantine}|{}", tombstones.join(" "))
     }
+}
+
+fn resources_of(number: u64) -> Resources {
+    resources(if number > WRITERS { "*r" } else { "r" })
 }
 
 fn text_of(answer: &Answer) -> String {
