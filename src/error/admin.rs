@@ -121,11 +121,10 @@ pub enum AdminError {
         /// The address of the node that the server is to stand in for.
         old: Arc<str>,
     },
-    /// Another call has continued, ended or abandoned the same replacement during this call, which therefore opens no
-    /// server.
+    /// Another call has continued, ended or abandoned the same replacement during this call, which has therefore stopped.
     #[error(
         "another call has continued, ended or abandoned the replacement of {old} by {node} in the meantime, so this call \
-         has stopped before it opened {node}: run the same call again if the replacement is still wanted"
+         has stopped: run the same call again if the replacement is still wanted"
     )]
     #[non_exhaustive]
     ReplacementSuperseded {

@@ -21,7 +21,14 @@
 //! Another call continues from the fingerprints and records that it finds. The argument for the order of the steps is in
 //! GUARANTEES, "Why leases do not overlap while a node is replaced".
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use crate::{
     client::context::ClientContext,
@@ -185,9 +192,10 @@ impl fmt::Debug for Replacement {
 ///   already retired or gone.
 /// * [`AdminError::Closed`] if the tokio runtime ends during the call.
 ///
-/// After an error or an interruption, the same call continues the replacement. If an error comes before the retirement
-/// of a node that is not gone, the call withdraws its own begin from the nodes that it reaches, so that another node can
-/// be replaced first. If a call has left its begin, [`abandon_replacement`] removes it.
+/// After an error or an interruption, the same call continues the replacement. If an error comes before the call has
+/// asked the old node to retire, or has recorded that this node is gone, the call withdraws its own begin from the nodes
+/// that it reaches, so that another node can be replaced first. If a call has left its begin, [`abandon_replacement`]
+/// removes it.
 ///
 /// # Cancel safety
 ///
@@ -218,8 +226,15 @@ pub async fn replace(quorum: &QuorumBuilder, replacement: &Replacement) -> Resul
 /// * [`AdminError::AlreadyReplaced`] if the old node is retired, or a node or the new server has recorded its end: finish
 ///   this replacement by [`replace`].
 /// * [`AdminError::OldSilent`] if the old node did not answer, and is not [gone](Replacement::old_is_gone), and
-///   [`AdminError::OldRefuses`] if it answered with an error. No record is changed, but the new server may be closed
-///   again, so that a call which still runs ends with [`AdminError::ReplacementSuperseded`].
+///   [`AdminError::OldRefuses`] if it answered with an error.
+/// * [`AdminError::OtherQuorum`] if a move has closed the old node.
+/// * [`AdminError::Incomplete`] if the new server belongs to the quorum and does not show its record, or if the old node
+///   does not show its record.
+/// * [`AdminError::ReplacementSuperseded`] if another call changes the new server at the same time.
+///
+/// An error changes no record of a node, but the new server may be closed again, so that a call which still runs ends
+/// with [`AdminError::ReplacementSuperseded`].
+///
 /// * [`AdminError::Closed`] if the tokio runtime ends during the call.
 ///
 /// # Cancel safety
@@ -284,7 +299,11 @@ struct Replacing<'a> {
     pair: Pair,
     ours: Fingerprint,
     is_old_listed: bool,
+    /// Whether the call was told that the old node is gone.
     is_old_gone: bool,
+    /// Whether the old node has answered to this call without the mark of a retired node. Then it is not gone, whatever
+    /// the call was told, and another attempt accepts no silence either.
+    has_old_answered: AtomicBool,
 }
 
 /// The state of the old node.
@@ -395,7 +414,8 @@ impl<'a> Replacing<'a> {
         let (before, after) = (&*old.context, &*new.context);
         let [from, to] = [before, after].map(|context| address_of(context, node).to_string());
         let (pair, ours) = (Pair { old: from, new: to }, fingerprint_of(after));
-        Self { before, after, node, pair, ours, is_old_listed, is_old_gone }
+        let has_old_answered = AtomicBool::new(false);
+        Self { before, after, node, pair, ours, is_old_listed, is_old_gone, has_old_answered }
     }
 
     async fn run(&self) -> Result<(), AdminError> {
@@ -428,8 +448,13 @@ impl<'a> Replacing<'a> {
         };
         let merged = ReplacementRecord::merged(records());
         let is_recorded = merged.is_ended(&self.pair);
-        let old = self.ask_old(&inspected).await;
-        let old = old.map_err(|error| needed(if is_recorded { perhaps_retired(error) } else { error }))?;
+        let old = match self.ask_old(&inspected).await {
+            Ok(old) => old,
+            Err(error) if is_recorded || self.may_have_opened_new(&inspected).await => {
+                return Err(needed(perhaps_retired(error)));
+            }
+            Err(error) => return Err(needed(error)),
+        };
         self.check_old(old, &merged)?;
         let is_ended = old == OldNode::Retired || is_recorded;
         let new = match self.check_new(&inspected, old, is_ended).await {
@@ -498,10 +523,15 @@ impl<'a> Replacing<'a> {
         if let Some(Some(Answer::Inspected(InspectAnswer { fingerprint: Some(theirs), .. }))) =
             answers.get(self.node)
             && *theirs == self.ours
-            && let Answer::Recorded { text } = self.ask(self.after, reading()).await
-            && ReplacementRecord::read(&text).is_ended(&self.pair)
         {
-            return Err(self.excluded(self.replaced()));
+            let timeout = self.after.settings.connect_timeout;
+            match self.ask_until_answered(self.after, timeout, reading()).await {
+                Answer::Recorded { text } if ReplacementRecord::read(&text).is_ended(&self.pair) => {
+                    return Err(self.excluded(self.replaced()));
+                }
+                Answer::Recorded { .. } => {}
+                answer => return Err(self.incomplete(Some(&answer))),
+            }
         }
         // Then the old node: a call that has not retired it can no longer do so.
         match self.ask_old(&[]).await {
@@ -660,8 +690,21 @@ impl<'a> Replacing<'a> {
         AdminError::OthersNeeded(self.after.replies((0..self.after.nodes.len()).map(reply)))
     }
 
+    /// Whether the new server belongs to the quorum, and has the record of the end of the replacement or does not show its
+    /// record.
+    async fn may_have_opened_new(&self, inspected: &[Answer]) -> bool {
+        let Some(Answer::Inspected(inspection)) = inspected.get(self.node) else { return false };
+        if inspection.fingerprint.as_ref() != Some(&self.ours) {
+            return false;
+        }
+        match self.ask(self.after, reading()).await {
+            Answer::Recorded { text } => ReplacementRecord::read(&text).is_ended(&self.pair),
+            _ => true,
+        }
+    }
+
     /// Returns the state of the old node. Waits for a node that is starting. Only a node that does not answer at all counts
-    /// as gone, and only if this call was told so. The address must not lead to one of the servers with these answers.
+    /// as gone, and only if this call was told so, and the node has not answered to this call before. The address must not lead to one of the servers with these answers.
     async fn ask_old(&self, others: &[Answer]) -> Result<OldNode, AdminError> {
         let connect_timeout = self.before.settings.connect_timeout;
         let timeout = if self.is_old_gone { connect_timeout.min(GONE_TIMEOUT) } else { connect_timeout };
@@ -673,18 +716,26 @@ impl<'a> Replacing<'a> {
             }
             Answer::Error(error)
                 if error.is_silence()
-                    && mutation::altered(Mutation::AssumeGone, self.is_old_gone, |_| true) =>
+                    && mutation::altered(Mutation::AssumeGone, self.accepts_silence(), |_| true) =>
             {
                 OldNode::Gone
             }
             answer => return Err(self.incomplete_old(answer)),
         };
+        if matches!(old, OldNode::Open | OldNode::Empty) {
+            self.has_old_answered.store(true, Ordering::Relaxed);
+        }
         match old {
             OldNode::Empty if !self.is_old_gone => {
                 Err(AdminError::OldEmpty { node: self.address(self.before) })
             }
             old => Ok(old),
         }
+    }
+
+    /// Whether an old node that does not answer is gone.
+    fn accepts_silence(&self) -> bool {
+        self.is_old_gone && !self.has_old_answered.load(Ordering::Relaxed)
     }
 
     /// Returns an error if the list of nodes does not show that the call names the right node, by the records of all other
@@ -889,6 +940,7 @@ impl<'a> Replacing<'a> {
             _ => false,
         };
         if may_vote && is_asked {
+            self.has_old_answered.store(true, Ordering::Relaxed);
             return true;
         }
         self.after.clock.sleep_until(end).await;
@@ -1035,9 +1087,9 @@ impl Attempt<'_> {
         self.is_continued || self.is_opened()
     }
 
-    /// Returns the error of a new server that is needed if the old node is retired or gone.
+    /// Returns the error of a server that is needed, if the old node is retired or gone.
     fn explained(&self, error: AdminError) -> AdminError {
-        if self.is_ended { self.replacing.after_retirement(error) } else { error }
+        if self.is_ended { self.replacing.after_retirement(perhaps_retired(error)) } else { error }
     }
 
     /// Returns an error if another node does not vote that is needed.
@@ -1225,8 +1277,9 @@ impl Attempt<'_> {
         let Replacing { after, .. } = *self.replacing;
         if !matches!(self.new, NewServer::Joining(_)) {
             match self.replacing.ask(after, reading()).await {
-                Answer::Recorded { text } => self.new = NewServer::Member(text),
+                Answer::Recorded { text } if text.is_empty() => self.new = NewServer::Member(text),
                 Answer::Abstains(_) => self.new = NewServer::Empty,
+                // If the record has changed, another call needs the server, and the close fails.
                 _ => {}
             }
         }
@@ -1248,10 +1301,6 @@ impl Attempt<'_> {
         match (old, self.old) {
             // The node has confirmed its retirement to this attempt.
             (OldNode::Gone, OldNode::Retired) => Ok(Some(OldNode::Retired)),
-            // The node has answered to this attempt, so it was not gone when the call was told so.
-            (OldNode::Gone, OldNode::Open) => {
-                Err(replacing.incomplete_old(&Answer::Error(NodeError::TimedOut)))
-            }
             (OldNode::Gone | OldNode::Retired, _) => Ok(Some(old)),
             (OldNode::Open, OldNode::Open) => self.retire().await.map(|()| Some(OldNode::Retired)),
             // The next attempt finds a node in quarantine, which has a record.

@@ -80,14 +80,17 @@ fn clear_hosts(rest: &str) -> Option<String> {
     hosts.map(|hosts| hosts.join(","))
 }
 
-/// Returns a text of the form `host[:port]`, with any port, for an error about the text; `None` if an error may not show
+/// Returns a text of the form `host[:port]`, with any number as the port, for an error about the text; `None` if an error may not show
 /// the text. The caller knows that the text is no part of the credentials.
 pub(super) fn clear_server(text: &str) -> Option<&str> {
     /// The longest name of a host, and a port.
     const MAX_LENGTH: usize = 260;
     let is_shown = |character: char| character.is_ascii_alphanumeric() || "-_.:[]".contains(character);
     let has_host = !text.is_empty() && !text.starts_with(':');
-    (has_host && text.len() <= MAX_LENGTH && text.chars().all(is_shown)).then_some(text)
+    // A port of other characters may be a part of a password.
+    let port = text.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
+    let is_port = port.is_none_or(|(_, port)| port.chars().all(|character| character.is_ascii_digit()));
+    (has_host && is_port && text.len() <= MAX_LENGTH && text.chars().all(is_shown)).then_some(text)
 }
 
 /// Returns the host of a text of the form `host[:port]`; `None` if the text is not of this form.

@@ -1376,6 +1376,47 @@ async fn a_new_server_does_not_vote_beside_a_node_that_answers_during_the_wait()
     }
 }
 
+/// A node that was said to be gone answers during the wait, and is silent again when the next attempt asks it.
+#[tokio::test(start_paused = true)]
+async fn an_old_node_that_has_answered_is_not_gone_in_the_next_attempt() {
+    let fixture = Fixture::new().await;
+    let servers = fixture.cluster.servers().to_vec();
+    servers[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+    let returning = async {
+        sleep(Duration::from_secs(30)).await;
+        servers[OLD].behave(Behaviour::Granting);
+        // The next attempt begins with the other nodes, and waits for this one.
+        servers[1].behave(Behaviour::Hanging);
+        sleep(Duration::from_millis(1500)).await;
+        assert_eq!(open_of(&fixture, &[NEW]).await, [0; 0]);
+        servers[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+        servers[1].thaw();
+    };
+    let (replaced, ()) = tokio::join!(fixture.replace(true), returning);
+    assert!(matches!(replaced, Err(AdminError::OldSilent { .. })), "{replaced:?}");
+    sleep(QUARANTINE).await;
+    assert_eq!(open_of(&fixture, &[NEW]).await, [0; 0]);
+}
+
+/// The node has lost its data, and the call was told that it does not come back with them.
+#[tokio::test(start_paused = true)]
+async fn an_empty_old_node_is_not_gone_if_it_is_silent_later_in_the_same_call() {
+    for in_time in 0.. {
+        let (fixture, gate) = (Fixture::new().await, Gate::new(in_time));
+        fixture.cluster.servers()[OLD].flush();
+        let call = stalled(fixture.replace_behind(&gate, true), &gate).await;
+        if !fixture.record_on(1).await.contains("begun") {
+            continue;
+        }
+        fixture.cluster.servers()[OLD].behave(Behaviour::Failing(NodeError::TimedOut));
+        gate.open().await;
+        let replaced = call.await;
+        assert!(matches!(replaced, Err(AdminError::OldSilent { .. })), "{replaced:?}");
+        assert_eq!(open_of(&fixture, &[NEW]).await, [0; 0]);
+        return;
+    }
+}
+
 /// The call registers the server again, whose record is empty then.
 #[tokio::test(start_paused = true)]
 async fn a_new_server_that_loses_its_data_during_the_wait_is_closed_and_opened_again() {
@@ -1457,11 +1498,20 @@ async fn an_old_node_that_may_be_retired_is_not_to_be_started() {
         "{text}"
     );
     fixture.replace(false).await.unwrap();
-    let (may_be_retired, text) = silence().await;
-    assert!(
-        may_be_retired && text.contains("may be retired already") && text.contains("do not start it again"),
-        "{text}"
-    );
+    // In the second run, only the new server shows the end of the replacement.
+    for _ in 0..2 {
+        let (may_be_retired, text) = silence().await;
+        assert!(
+            may_be_retired
+                && text.contains("may be retired already")
+                && text.contains("do not start it again"),
+            "{text}"
+        );
+        for other in [0, 1] {
+            let record = fixture.record_on(other).await;
+            fixture.set_record(other, &record, "").await;
+        }
+    }
 }
 
 /// Another call of the same replacement opens the new server while this one is about to register and close it.

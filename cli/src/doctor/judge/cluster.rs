@@ -271,16 +271,20 @@ fn failover(
             "set min-replicas-to-write 1 and min-replicas-max-lag 10 on every server of the cluster",
         );
     }
-    if let Ok(Ok(seconds)) = max_lag.as_deref().map(str::parse)
-        && Duration::from_secs(seconds) + DETECTION > room
+    if let Ok(Ok(lag)) = max_lag.as_deref().map(|seconds| seconds.parse().map(Duration::from_secs))
+        && lag.saturating_add(DETECTION) > room
     {
-        let lag = Duration::from_secs(seconds);
         return Finding::warn(
             CHECK,
             format!("a master votes for {} without replicas (min-replicas-max-lag)", shown(lag)),
             format!(
                 "set min-replicas-max-lag 10 on every server of the cluster, or a max_ttl of {} or more for a ttl of {}",
-                shown((expected.ttl + lag + DETECTION).saturating_sub(ADDITIONAL_QUARANTINE)),
+                shown(
+                    expected
+                        .ttl
+                        .saturating_add(lag.saturating_add(DETECTION))
+                        .saturating_sub(ADDITIONAL_QUARANTINE)
+                ),
                 shown(expected.ttl)
             ),
         );

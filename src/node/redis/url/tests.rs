@@ -121,7 +121,7 @@ fn a_hash_tag_of_dots_is_refused() {
 fn the_error_of_a_list_of_servers_names_the_wrong_server() {
     for (url, named) in [
         ("redis+cluster://a:7000,b:70000,c/m", "server 2 of 3 (b:70000): a port is a number from 1 to 65535"),
-        ("redis+cluster://me:secret@a:7000,b:port", "server 2 of 2 (b:port): a port is"),
+        ("redis+cluster://me:secret@a:7000,b:port", "server 2 of 2: a port is"),
         ("redis+cluster://me:secret@a:0", "server 1 of 1 (a:0): a port is"),
         ("redis+cluster://a:0,b", "server 1 of 2: a port is"),
         ("redis+cluster://a,b:0", "server 2 of 2 (b:0): a port is"),
@@ -155,6 +155,8 @@ fn the_error_of_a_list_of_servers_shows_no_password() {
         "redis+cluster://me:a,hid:secret/x@a:7000,b",
         "redis+cluster://me:secret?x@a,b:0",
         "redis+cluster://me:pa@secret@a,b:0",
+        "redis+cluster://me:pa@secret:x9",
+        "redis+cluster://me:1234,secret:x9",
         "redis+cluster://me:secret,hid@a,b:0",
         "redis+cluster://a,me:secret@b",
         "redis+cluster://me:secret@a,hid:secret@b",
