@@ -332,6 +332,7 @@ needs_standalone_servers=(
     'test(a_lease_survives_restarts_of_all_servers_in_turn_without_a_second_holder)'
     # A restarted server that answers at once. A cluster of one server accepts commands two seconds later.
     'test(a_shutdown_waits_its_grace_and_unlocks_a_dead_server_after_its_restart)'
+    'test(a_server_that_changes_back_during_a_reconfiguration_is_changed_again)'
     # Notices without listeners, which are not published in a Redis Cluster.
     'test(a_notice_that_a_server_refuses_is_counted_and_changes_no_unlock)'
     # Users with the permissions for a standalone server.
