@@ -81,8 +81,8 @@ pub enum AdminError {
         node: Arc<str>,
         /// The reason why the node did not answer.
         error: NodeError,
-        /// Whether the node may be retired already, by the record of another node or by a late request of this call. Then a
-        /// server that starts at its address without its data, or with older data, may vote beside the new server.
+        /// Whether this call or an earlier one may have retired the node. If so, do not start a server at the address of
+        /// the node: without the data of the retired node, or with older data, the server may vote beside the new server.
         may_be_retired: bool,
     },
     /// The node that is to be replaced answered with an error, so it is not gone.
